@@ -26,6 +26,7 @@ WHOLE = (ROOT / "examples/surface.nc").read_bytes()
 ENTERED = (lambda file: open_group(file).__enter__(), lambda file: completed_dataset(file).__enter__())
 OPENINGS = (load, require_dataset, *ENTERED)
 Way = Callable[[Path], object]
+Change = Callable[[xr.Dataset], xr.Dataset]
 Patch = pytest.MonkeyPatch
 
 
@@ -197,7 +198,7 @@ def test_a_store_comes_back_as_its_file_does(brought: Path, tmp_path: Path) -> N
         (lambda ds: ds.drop_attrs(deep=False), "a dataset without the attribute title, .* the attribute testbed_kind,"),
     ],
 )  # fmt: skip
-def test_a_dataset_with_something_wrong_is_refused(tmp_path: Path, change: Way, said: str) -> None:
+def test_a_dataset_with_something_wrong_is_refused(tmp_path: Path, change: Change, said: str) -> None:
     file = tmp_path / "odd.nc"
     for group in dataset.GROUPS:
         content = xr.load_dataset(EARLIER, group=group).drop_encoding()

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from importlib import import_module
+from ipaddress import ip_address, ip_network
 from pathlib import Path as File
 from types import SimpleNamespace
 from typing import Any
@@ -255,6 +256,14 @@ def test_a_failing_command_and_a_missing_namespace_are_named(tmp_path: File) -> 
 
 def sides(origins: int) -> topology.Sides:
     return topology.sides(File(), origins)
+
+
+def test_every_address_is_its_own_and_in_its_sides_network() -> None:
+    found = [*topology.GATEWAY.values(), topology.CLIENT]
+    for name, side in sides(16).items():
+        found += [server.address for server in side.servers]
+        assert all(ip_address(one.address) in ip_network(topology.LAN[name]) for one in side.servers)
+    assert len(set(found)) == len(found)
 
 
 def test_every_name_begins_with_the_prefix_and_fits_the_kernel() -> None:

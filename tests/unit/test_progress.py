@@ -51,7 +51,7 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
 
 
 GOOD, NOTED = ("a", "ok", 1.5, []), ("b", "ok", 0.5, ["wide_interval"])
-LOST = ("c", "failed", None, ["disturbed"])
+LOST = ("c", "failed", 9.0, ["disturbed"])
 
 
 @pytest.mark.parametrize(

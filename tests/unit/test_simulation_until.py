@@ -25,7 +25,7 @@ from tpcsweep.results import parse_cell
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
-from tpcsweep.testbeds.simulation.model import HEADERS, central, model_cells, terms
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, solve, terms
 from tpcsweep.testbeds.simulation.result import SAMPLES
 from tpcsweep.variables import SUMMARY
 
@@ -192,6 +192,13 @@ def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None
     one = GRIDFTP.model_copy(update=given_parameters)
     assert fixed_point(one, known) == pytest.approx(expected, rel=CLOSE)
     assert simulated_course(simgrid, one, SECONDS, known).throughput == pytest.approx(expected, rel=CLOSE)
+
+
+def test_tls_costs_its_records_and_iperf3_has_none() -> None:
+    iperf3 = GRIDFTP.model_copy(update=IPERF)
+    cells = model_cells([iperf3, iperf3.model_copy(update={"tool": "davix-put"})])
+    plain, encrypted = solve(cells, central(USATLAS), "path")[1].ceilings["path"]
+    assert encrypted / plain == pytest.approx(TLS)
 
 
 def simulated(name: str, folder: Path, **fewer: Any) -> Data:
