@@ -256,6 +256,8 @@ def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> 
     assert found.loc["sum", "rate (Gbit/s)"] == pytest.approx(2**28 * 8e-9 / 4)
     assert found.loc["mean", "total (s)"] == pytest.approx((4 + 4.9) / 2)
     assert found.loc["2", "message"] == "exit code 5"
+    nothing = groups.transfers.isel(transfer=[])
+    assert tables.fastest(groups.summary, nothing) is None and tables.transfer_means(nothing).empty
     assert tables.transfer_means(groups.transfers)[["streams", "transfers"]].values.tolist() == [
         [1, 1],
         [2, 1],
