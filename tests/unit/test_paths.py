@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes, limits, commands and parsers of paths, and the topology of a deployment: pure."""
 
-import ipaddress
 from dataclasses import replace
 from importlib import import_module
+from ipaddress import ip_address, ip_network
 from pathlib import Path as File
 from types import SimpleNamespace
 from typing import Any
@@ -199,13 +199,6 @@ def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: Path, shar
     assert said.startswith("bandwidth far_to_near asked") and said.endswith("allowed -100% to +3%")
 
 
-def test_complaints_give_both_figures() -> None:
-    assert judged.complaints(Path(10, 1), Rtt(14.9, 15.0, 16.0, 17), [1.0, 0.5]) == [
-        "rtt asked 10 ms, found 15 ms (median of 17, 14.9 to 16), allowed ±0.3 ms",
-        "bandwidth far_to_near asked 1 Gbit/s, found 0.5 Gbit/s, allowed -5% to +3%",
-    ]
-
-
 @given(paths, st.integers(1, 1000), st.sampled_from([28, 42]))
 def test_counters_give_the_bytes_that_tbf_counts(path: Path, count: int, header: int) -> None:
     payload, segments = judged.packets(path)
@@ -265,20 +258,22 @@ def sides(origins: int) -> topology.Sides:
     return topology.sides(File(), origins)
 
 
-@pytest.mark.parametrize("origins", [1, 16])
-def test_every_address_is_its_own_and_in_its_sides_network(origins: int) -> None:
+def test_every_address_is_its_own_and_in_its_sides_network() -> None:
     found = [*topology.GATEWAY.values(), topology.CLIENT]
-    for name, side in sides(origins).items():
-        for server in side.servers:
-            found.append(server.address)
-            assert ipaddress.ip_address(server.address) in ipaddress.ip_network(topology.LAN[name])
+    for name, side in sides(16).items():
+        found += [server.address for server in side.servers]
+        assert all(ip_address(one.address) in ip_network(topology.LAN[name]) for one in side.servers)
     assert len(set(found)) == len(found)
 
 
 def test_every_name_begins_with_the_prefix_and_fits_the_kernel() -> None:
     made = sides(99)
-    assert all(name.startswith("tpc-0a1b2c-") for name in topology.namespaces("tpc-0a1b2c", made))
-    assert all(len(f"tpc-{server.name}") < 16 for side in made.values() for server in side.servers)
+    assert all(name.startswith("tpc-x-") for name in topology.namespaces("tpc-x", made))
+    commands = [line.split() for _, lines in topology.lan_commands("tpc-x", made, 1500) for line in lines]
+    added = [words[2] for words in commands if words[:2] == ["link", "add"]]
+    added += [words[words.index("name") + 1] for words in commands if "name" in words]
+    assert len(added) == 2 + 2 * len(topology.hosts("tpc-x", made))
+    assert all(name.startswith("tpc-") and len(name) < 16 for name in added)
 
 
 def test_only_routers_know_the_way_across_and_the_client_beside_the_source_goes_it_too() -> None:
@@ -297,12 +292,3 @@ def test_a_small_buffer_bounds_the_default_too() -> None:
     small, large = (topology.tcp_sysctls(Parameters(tcp_buffer=size)) for size in (8192, 1 << 26))
     assert small["net.ipv4.tcp_rmem"] == "4096 8192 8192"
     assert large["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"
-
-
-def test_every_interface_that_is_made_has_our_prefix() -> None:
-    made = sides(2)
-    commands = [line.split() for _, lines in topology.lan_commands("tpc-x", made, 1500) for line in lines]
-    added = [words[2] for words in commands if words[:2] == ["link", "add"]]
-    added += [words[words.index("name") + 1] for words in commands if "name" in words]
-    assert len(added) == 2 + 2 * len(topology.hosts("tpc-x", made))
-    assert all(name.startswith("tpc-") for name in added)

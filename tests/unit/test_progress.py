@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start, the lines, the state and the end of a run, and Snakemake's messages on the terminal."""
 
-import io
 import json
 import logging
 import os
 import re
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_tpcsweep import LogHandler
@@ -24,7 +20,6 @@ from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.files import write_json
 from tpcsweep.measure.steady import analyse
-from tpcsweep.numbers import between
 from tpcsweep.running import folding, hooks, status
 from tpcsweep.running.hooks import notify
 from tpcsweep.running.progress import JobProgress, begin_progress
@@ -55,47 +50,32 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
     assert any(f" {JOBS * CELLS}/{JOBS * CELLS} cells" in line for line in lines)
 
 
-Ended = tuple[str, float, list[str]]
-ENDED = st.tuples(
-    st.sampled_from(["ok", "failed"]),
-    st.floats(0.001, 400),
-    st.lists(st.sampled_from(["disturbed", "wide_interval"]), unique=True),
+GOOD, NOTED = ("a", "ok", 1.5, []), ("b", "ok", 0.5, ["wide_interval"])
+LOST = ("c", "failed", 9.0, ["disturbed"])
+
+
+@pytest.mark.parametrize(
+    ("ended", "skipped", "more", "line"),
+    [
+        ([GOOD], 0, 0, r"1 cell, 1\.5 to 1\.5 Gbit/s, \d+ s · 1/1 cells"),
+        # A second measurement of a cell replaces the first.
+        ([("a", "failed", None, []), GOOD], 0, 0, r"1 cell, 1\.5 to 1\.5 Gbit/s, \d+ s · 1/1 cells"),
+        ([GOOD, NOTED], 0, 3, r"2 cells, 0\.5 to 1\.5 Gbit/s, \d+ s · 2/5 cells, about \d+ (s|min) left"),
+        ([LOST], 2, 0, r"3 cells, 1 failed, 2 not measured, 1 machine disturbed, \d+ s · 3/3 cells"),
+    ],
 )
-
-
-@given(cells=st.lists(ENDED, min_size=1, max_size=9), skipped=st.integers(0, 3), more=st.integers(0, 9))
-def test_a_line_says_what_became_of_every_cell(cells: list[Ended], skipped: int, more: int) -> None:
-    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
-        error = io.StringIO()
-        patched.setattr("sys.stderr", error)
-        begin_progress(Path(name), len(cells) + skipped + more)
-        with JobProgress("demo", "rtt=5", Path(name)) as shown:
-            for number, (status, throughput, flags) in enumerate(cells):
-                shown.end(f"streams={number}", status, throughput if status == "ok" else None, flags)
-            if skipped:
-                shown.skip(skipped, "no path")
-    *before, line = error.getvalue().splitlines()
-    count = len(cells) + skipped
-    assert line.startswith(f"demo: rtt=5: {count} cell{'s' * (count > 1)}")
-    rates = [throughput for status, throughput, _ in cells if status == "ok"]
-    assert not rates or f", {between(min(rates), max(rates))} Gbit/s" in line
-    failed = sum(status == "failed" for status, *_ in cells)
-    disturbed = sum("disturbed" in flags for *_, flags in cells)
-    for number, word in ((failed, "failed"), (disturbed, "machine disturbed")):
-        assert (f", {number} {word}" in line) == bool(number)
-    assert f" · {count}/{count + more} cells" in line
-    assert bool(re.search(r"about \d+ (?:s|min) left$", line)) == bool(more)
-    said = f"demo: rtt=5: {skipped} cell{'s' * (skipped > 1)} not measured: no path"
-    assert before == ([said] if skipped else [])
-
-
-def test_a_second_measurement_of_a_cell_replaces_the_first_in_the_line(tmp_path: Path, capsys: Any) -> None:
-    begin_progress(tmp_path, 1)
+def test_a_line_says_what_became_of_every_cell(
+    tmp_path: Path, capsys: Any, ended: list[Any], skipped: int, more: int, line: str
+) -> None:
+    begin_progress(tmp_path, len({cell for cell, *_ in ended}) + skipped + more)
     with JobProgress("demo", "rtt=5", tmp_path) as shown:
-        shown.end("streams=1", "failed", None, ["disturbed"])
-        shown.end("streams=1", "ok", 1.5, [])
-    line = r"demo: rtt=5: 1 cell, 1.5 to 1.5 Gbit/s, \d+ s · 1/1 cells\n"
-    assert re.fullmatch(line, capsys.readouterr().err)
+        for outcome in ended:
+            shown.end(*outcome)
+        if skipped:
+            shown.skip(skipped, "no path")
+    *before, last = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(f"demo: rtt=5: {line}", last)
+    assert before == ["demo: rtt=5: 2 cells not measured: no path"] * bool(skipped)
 
 
 def test_a_job_without_cells_and_one_that_fails_print_no_line(tmp_path: Path, capsys: Any) -> None:
@@ -114,14 +94,19 @@ WELL = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
 REASON = "rtt asked 2 ms, found 9 ms"
 
 
+def put(study: Configuration, number: int, **changes: Any) -> None:
+    cell = study.grid.cells[number]
+    results.write_cell(study.cell_file(cell), cell_spec(study, cell), WELL | changes)
+
+
 @pytest.fixture
 def study(tmp_path: Path) -> Configuration:
     """Eight cells: three measured (one flagged, one noted), one failed, one tried, one of another specification."""
     found = study_of(tmp_path, parameters={"rtt": [1, 2], "streams": [1, 2, 3, 4]})
     outcomes = [{}, {"flags": ["not_steady"]}, {"flags": ["wide_interval"]}, {"status": "failed"}]
-    *measured, tried, other = found.grid.cells[:6]
-    for outcome, cell in zip(outcomes, measured, strict=True):
-        results.write_cell(found.cell_file(cell), cell_spec(found, cell), WELL | outcome)
+    for number, outcome in enumerate(outcomes):
+        put(found, number, **outcome)
+    tried, other = found.grid.cells[4:6]
     hole = folding.Hole(tried.deployment.path, (tried.path,), REASON)
     write_json(found.folder / folding.FILE, [hole._asdict()])
     spec = cell_spec(found, other)
@@ -163,42 +148,24 @@ def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configu
     assert "a run is under way: snakemake with pid" in shown()
 
 
-Patch = pytest.MonkeyPatch
-MEASURED = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
-
-
 def studies(folder: Path, sweep: str = "smoke", **config: Any) -> Studies:
     return Studies({"sweep": sweep, "testbed": "netns", "results": str(folder), **config}, ROOT)
-
-
-def put(study: Configuration, number: int, **changes: Any) -> None:
-    cell = study.grid.cells[number]
-    results.write_cell(study.cell_file(cell), cell_spec(study, cell), MEASURED | changes)
-
-
-def test_a_run_ends_with_its_cells_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = studies(tmp_path)
-    [study] = found.sweeps
-    put(study, 0, flags=["disturbed"])
-    put(study, 1, status="failed")
-    (study.folder / "index.html").touch()
-    hooks.end_run(found, well=True, published=False)
-    assert capsys.readouterr().err.splitlines() == [
-        "smoke: 1 of 2 cells measured, 1 with a warning, 1 failed",
-        f"page: {study.folder}/index.html",
-    ]
 
 
 def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path, capsys: Any) -> None:
     found = studies(tmp_path)
     [study] = found.sweeps
     put(study, 0)
+    (study.folder / "index.html").touch()
     cell = study.grid.cells[1]
     results.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
     with pytest.raises(SystemExit, match=r"^1$"):
         hooks.end_run(found, well=True, published=False)
-    said = "smoke: 1 of 2 cells measured; 1 not measured (no path): snakemake --config sweep=smoke "
-    assert capsys.readouterr().err.startswith(said)
+    said, page = capsys.readouterr().err.splitlines()
+    assert said.startswith(
+        "smoke: 1 of 2 cells measured; 1 not measured (no path): snakemake --config sweep=smoke "
+    )
+    assert page == f"page: {study.folder}/index.html"
     assert not study.cell_file(cell).exists()
     assert [hole.why for hole in folding.holes(study.folder)] == ["no path"]
 
@@ -208,12 +175,14 @@ def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well:
     found = studies(tmp_path, "demo,matrix,mtu,smoke,tools,chep2024_fig4@simulation", notify="exit 3")
     for number in range(2):
         put(found.measured[3], number)
+    put(found.measured[0], 0, flags=["disturbed"])
+    put(found.measured[0], 1, status="failed")
     for name in ("index.html", "published.html"):
         (tmp_path / name).touch()
     hooks.end_run(found, well=well, published=True)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 6
-    assert lines[0].startswith("demo: 0 of 24 cells measured")
+    assert lines[0].startswith("demo: 1 of 24 cells measured, 1 with a warning, 1 failed")
     assert lines[2] == "and 4 more; 1 of 6 sweeps are complete"
     assert "notify: 'exit 3' ended with status 3" in lines[3]
     assert lines[4:] == [f"page: {tmp_path}/{name}" for name in ("index.html", "published.html")]
@@ -232,18 +201,7 @@ def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkey
         assert len(tried) == count
 
 
-def told(folder: Path, command: str, ending: Any = "complete") -> str:
-    [study] = studies(folder).sweeps
-    return notify(study, command, ending, count_cells(study))
-
-
-def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
-    assert told(tmp_path, "") == told(tmp_path, "true") == ""
-    assert "notify: 'exit 7' ended with status 7" in told(tmp_path, "exit 7", "failed")
-    assert "ended with status 127" in told(tmp_path, "no-such-command-here")
-
-
-def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("MINE", "kept")
     script = "import json, os, sys; json.dump([sys.stdin.read(), dict(os.environ)], sys.stdout)"
     [study] = studies(tmp_path).sweeps
@@ -252,7 +210,7 @@ def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, m
         if page:
             Path(page).touch()
         command = f"{sys.executable} -c {json.dumps(script)} >{tmp_path}/said"
-        assert told(tmp_path, command, "incomplete") == ""
+        assert notify(study, command, "incomplete", count_cells(study)) == ""
         given, environment = json.loads((tmp_path / "said").read_text())
         assert (given, environment["MINE"], environment["TPCSWEEP_PAGE"]) == ("", "kept", page)
         assert environment["TPCSWEEP_STATUS"] == "incomplete"

@@ -4,9 +4,7 @@
 import contextlib
 import errno
 import json
-import multiprocessing
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,7 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 import xarray as xr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, cell_spec, load
@@ -32,8 +30,7 @@ from tests.support.projects import study_of
 from tests.support.workflow import ROOT
 
 Patch = pytest.MonkeyPatch
-SPEC = {"format": 1, "parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
-OTHER = {**SPEC, "repetition": 2}
+SPEC = synthetic.specification({"streams": 4, "rtt": 0.5})
 WHOLE = {"format": 1, "status": "ok", "flags": [], "summary": {}, "provenance": {}}
 
 
@@ -45,14 +42,6 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     # In the middle, which `stale` does not see.
     "changed": lambda whole: whole.replace(b'"flags"', b'"falgs"'),
 }
-
-
-def test_a_cell_is_stale_if_it_is_missing_or_of_another_specification(tmp_path: Path) -> None:
-    cell = tmp_path / "a=1" / "repetition=1.json"
-    assert results.stale(cell, SPEC)
-    results.write_cell(cell, SPEC, {"status": "failed"})
-    assert not results.stale(cell, SPEC)  # a failed transfer is data
-    assert results.stale(cell, OTHER)
 
 
 def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -> None:
@@ -67,11 +56,14 @@ def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -
 STATES = ["missing", "current", "stale", "placeholder", *DAMAGES]
 
 
-def bring(path: Path, state: str) -> None:
+def bring(path: Path, state: str, spec: dict[str, Any] = SPEC) -> None:
+    """Write a cell's file as it may be found."""
     if state == "placeholder":
-        results.write_placeholder(path, SPEC, "no path")
+        results.write_placeholder(path, spec, "no path")
     elif state != "missing":
-        results.write_cell(path, OTHER if state == "stale" else SPEC, WHOLE | {"message": str(path)})
+        record = synthetic.cell(spec)
+        record["summary"] |= {"of_a_later_version": 1.0} if state == "newer" else {}
+        results.write_cell(path, record.pop("spec") | ({"repetition": 7} if state == "stale" else {}), record)
     if state in DAMAGES:
         path.write_bytes(DAMAGES[state](path.read_bytes()))
 
@@ -90,7 +82,6 @@ def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: s
         if kept or not current:
             assert (path.read_bytes() if path.exists() else None) == before  # a measured cell is not replaced
         else:
-            assert results.read_cell(path)["message"] == str(source)
             assert path.read_bytes() == source.read_bytes()  # the staged copy outlives Snakemake's clean-up
             damaged = place in ("cut", "emptied", "listed", "edited")
             assert [file.read_bytes() for file in path.parent.glob("*.damaged")] == [before] * damaged
@@ -144,19 +135,6 @@ def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
     results.publish(results.staged_file(study, deleted), study.cell_file(deleted), cell_spec(study, deleted))
     results.empty_staging(study)
     assert not results.staging(study).exists()
-
-
-def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
-    fork = multiprocessing.get_context("fork")
-    held = fork.Event()
-    holder = fork.Process(target=lambda: (results.lock_results(tmp_path), held.set(), time.sleep(60)))
-    holder.start()
-    assert held.wait(60)
-    with pytest.raises(results.ResultsError, match=f"pid {holder.pid}.* writes here: wait for its end"):
-        results.lock_results(tmp_path)
-    holder.kill()
-    holder.join()
-    results.lock_results(tmp_path)
 
 
 def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path: Path) -> None:
@@ -265,93 +243,61 @@ def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(folding.CLEARS_AT_END, raising=False)
 
 
-def put(study: Configuration, cell: Cell, figure: str = "throughput", **changes: object) -> Path:
-    """Write a measured cell to staging and to its place."""
-    spec, file = cell_spec(study, cell), study.cell_file(cell)
-    record = synthetic.cell(spec)
-    record["summary"].setdefault(figure, 1.0)
-    results.write_cell(file, {**record.pop("spec"), **changes}, record)
-    staged = results.staged_file(study, cell)
-    staged.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(file, staged)
-    return file
+def put(study: Configuration, cell: Cell, state: str = "current") -> None:
+    """Write a measured cell to staging, and what became of it to its place."""
+    bring(results.staged_file(study, cell), "current", cell_spec(study, cell))
+    bring(study.cell_file(cell), state, cell_spec(study, cell))
 
 
-def change(file: Path) -> None:
-    file.write_bytes(file.read_bytes().replace(b'"status":"ok"', b'"status":"KO"'))
-
-
-def placeholder(study: Configuration, cell: Cell) -> None:
-    put(study, cell).unlink()
-    results.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
-
-
-FILES: dict[str, tuple[Callable[[Configuration, Cell], object], str]] = {
-    "current": (put, ""),
-    "missing": (lambda study, cell: put(study, cell).unlink(), "the file was missing"),
-    "stale": (lambda study, cell: put(study, cell, repetition=7), "of another specification: "),
-    "changed": (lambda study, cell: change(put(study, cell)), "changed after it was written"),
-    "newer": (lambda study, cell: put(study, cell, figure="of_a_later_version"), "of_a_later_version"),
-    "placeholder": (placeholder, "no path"),
-}
-"""What a cell's file may be, and the reason why the dataset lacks the cell."""
+WHY = {"missing": "the file was missing", "stale": "of another specification: ", "placeholder": "no path"}
+WHY |= {"changed": "changed after it was written", "newer": "of_a_later_version"}
+"""The reason why the dataset lacks a cell."""
 ASIDE = {"stale": [".stale"], "changed": [".damaged"], "newer": [".damaged"]}
 
 
-@settings(max_examples=5)
-@given(states=st.lists(st.sampled_from([*FILES]), min_size=4, max_size=4))
-def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(states: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        study = study_of(Path(name), parameters=FOUR)
-        for state, cell in zip(states, study.grid.cells, strict=True):
-            FILES[state][0](study, cell)
-        output = study.folder / "dataset.nc"
-        if "current" in states:
-            folding.fold_study(study, output)
-            with xr.open_dataset(output) as dataset:
-                found = [STATUS[value] for value in dataset["status"].values.ravel()]
-            assert found == ["ok" if state == "current" else NOT_MEASURED for state in states]
-        else:
-            with pytest.raises(DatasetError):
-                folding.fold_study(study, output)
-            assert not output.exists()
-        reasons = {path: hole.why for hole in folding.holes(study.folder) for path in hole.cells}
-        for state, cell in zip(states, study.grid.cells, strict=True):
-            file = study.cell_file(cell)
-            assert FILES[state][1] in reasons.get(cell.path, "")
-            assert (cell.path in reasons) == (state != "current")
-            # Snakemake measures a missing file; a file with a measurement is renamed.
-            assert file.exists() == (state == "current")
-            aside = [path.suffix for path in file.parent.glob(f"{file.name}.*")]
-            assert aside == ASIDE.get(state, [])
-            kept = results.staged_file(study, cell).exists()
-            assert kept == (state != "current" or "current" not in states)
-
-
-def test_the_cells_of_a_deployment_with_one_reason_are_listed_together(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "states",
+    [
+        ["current", "missing", "stale", "changed"],
+        ["newer", "current", "placeholder", "current"],
+        ["missing", "stale", "changed", "placeholder"],
+    ],
+)
+def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(
+    tmp_path: Path, states: list[str]
+) -> None:
     study = study_of(tmp_path, parameters=FOUR)
-    put(study, study.grid.cells[0])
-    for cell in study.grid.cells[2:]:
-        placeholder(study, cell)
-    folding.fold_study(study, study.folder / "dataset.nc")
-    cells = [cell.path for cell in study.grid.cells]
-    assert json.loads((study.folder / folding.FILE).read_bytes()) == [
-        {"deployment": "rtt=5", "cells": cells[1:2], "why": "the file was missing"},
-        {"deployment": "rtt=20", "cells": cells[2:], "why": "no path"},
-    ]
-    assert folding.holes(tmp_path) == []
+    for state, cell in zip(states, study.grid.cells, strict=True):
+        put(study, cell, state)
+    output = study.folder / "dataset.nc"
+    if "current" in states:
+        folding.fold_study(study, output)
+        with xr.open_dataset(output) as dataset:
+            found = [STATUS[value] for value in dataset["status"].values.ravel()]
+        assert found == ["ok" if state == "current" else NOT_MEASURED for state in states]
+    else:
+        with pytest.raises(DatasetError):
+            folding.fold_study(study, output)
+        assert not output.exists()
+    reasons = {path: hole.why for hole in folding.holes(study.folder) for path in hole.cells}
+    for state, cell in zip(states, study.grid.cells, strict=True):
+        file = study.cell_file(cell)
+        assert WHY.get(state, "") in reasons.get(cell.path, "")
+        assert (cell.path in reasons) == (state != "current")
+        # Snakemake measures a missing file; a file with a measurement is renamed.
+        assert file.exists() == (state == "current")
+        assert [path.suffix for path in file.parent.glob(f"{file.name}.*")] == ASIDE.get(state, [])
+        kept = results.staged_file(study, cell).exists()
+        assert kept == (state != "current" or "current" not in states)
 
 
 def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(folding.CLEARS_AT_END, "at its end")
     study = study_of(tmp_path, parameters=FOUR)
-    first, second, third, fourth = study.grid.cells
-    put(study, first)
-    placeholder(study, second)
-    change(put(study, third))
-    put(study, fourth, repetition=7)
+    for state, cell in zip(("current", "placeholder", "changed", "stale"), study.grid.cells, strict=True):
+        put(study, cell, state)
     folding.fold_study(study, study.folder / "dataset.nc")
     assert all(study.cell_file(cell).exists() for cell in study.grid.cells)
-    put(study, fourth)  # measured after the dataset was made
+    put(study, study.grid.cells[3])  # measured after the dataset was made
     folding.clear_unmeasured(study)
     assert [study.cell_file(cell).exists() for cell in study.grid.cells] == [True, False, False, True]

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.sweep import Cell
 from tpcsweep.flags import BROKEN, BrokenError, FaultError, graded
 from tpcsweep.running import runner
 from tpcsweep.running.runner import CAUSES, better_measurement, cells_to_retry
@@ -222,35 +221,18 @@ def test_each_deployment_has_logs_of_its_own_old_ones_go_and_cells_name_theirs()
         assert sorted(cell["provenance"]["deployment"] for cell in read(configuration)) == [1, 1, 3, 3]
 
 
-def put(configuration: Configuration, cell: Cell, file: Path, message: str) -> None:
-    record = {"status": "ok", "message": message, "flags": [], "summary": {}, "provenance": {}}
-    results.write_cell(file, cell_spec(configuration, cell), record)
-
-
 def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not_measured_again() -> None:
     with played([], 3) as (testbed, configuration, logs):
 
         def another() -> None:
+            record = {"status": "ok", "message": "another's", "flags": [], "summary": {}, "provenance": {}}
             for cell in configuration.grid.cells[:2]:
-                put(configuration, cell, configuration.cell_file(cell), "another's")
+                results.write_cell(configuration.cell_file(cell), cell_spec(configuration, cell), record)
 
         testbed.meanwhile = another
         run(configuration, logs)
         assert testbed.deployments == [[OK]]
         assert [cell["message"] for cell in read(configuration)] == [*["another's"] * 2, OK]
-
-
-def test_staged_cells_are_adopted_and_those_of_another_specification_are_not() -> None:
-    with played([], 3) as (testbed, configuration, logs):
-        first, second, third = configuration.grid.cells
-        staged, other, damaged = (results.staged_file(configuration, cell) for cell in (first, second, third))
-        put(configuration, first, staged, "staged")
-        results.write_cell(other, {"of": "another sweep"}, {})
-        put(configuration, third, damaged, "damaged")
-        damaged.write_bytes(damaged.read_bytes().replace(b'"flags"', b'"falgs"'))
-        run(configuration, logs)
-        assert [cell["message"] for cell in read(configuration)] == ["staged", OK, OK]
-        assert testbed.deployments == [[OK, OK]]
 
 
 def test_figures_that_cannot_be_are_flagged() -> None:

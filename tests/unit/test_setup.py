@@ -25,7 +25,7 @@ from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import earlier
-from tpcsweep.extras import EXTRAS, MissingExtraError, missing_extras, require_extra
+from tpcsweep.extras import EXTRAS, MissingExtraError, missing_extras
 
 from tests.support.workflow import ROOT
 
@@ -328,20 +328,13 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         monkeypatch.setitem(sys.modules, name, None)
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_an_extra_that_is_not_there_is_told_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_extra(name)
-    without(monkeypatch, MODULES[name])
-    with pytest.raises(MissingExtraError) as error:
-        require_extra(name)
-    assert str(error.value) == line_of(name)
-
-
-@pytest.mark.parametrize("name", ["globus", "ns3", "simulation"])
-def test_missing_programs_are_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extras_are_told_in_a_line_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing_extras(MODULES) == []
+    without(monkeypatch, *MODULES.values())
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
-    assert missing_extras([name]) == [line_of(name)]
+    missing = [*MODULES, "globus", "ns3", "simulation"]
+    assert missing_extras(missing) == [line_of(name) for name in missing]
 
 
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:

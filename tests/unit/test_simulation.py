@@ -188,11 +188,6 @@ ESTIMATE = {"value": 2, "low": 1, "high": 3, "unit": "s", "source": "made up"}
         ("given 'nowhere', allowed: one of", {"base": "nowhere"}),
         (r"chep2024\.nothing", {"inputs": ["chep2024.nothing"]}),
         (r"chep2024\.(nothing|server_cap)", {"assumptions": {"chep2024.nothing": "x"}}),
-        *(
-            (f"mine.yaml: {key}", {key: value})
-            for key in ("parameters", "inputs", "assumptions")
-            for value in (5, "x", [[1]], {"x": {"y": 1}})
-        ),
     ],
 )
 def test_wrong_files_are_refused(tmp_path: Path, said: str, content: dict[str, Any]) -> None:

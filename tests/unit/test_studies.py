@@ -166,21 +166,6 @@ def test_a_deployment_keeps_this_machine_and_a_share_of_a_cluster() -> None:
     assert deployments(study=cluster).threads(8 * cluster.testbed.places) == 8
 
 
-def test_a_specification_changes_with_what_is_measured_alone(tmp_path: Path) -> None:
-    def digests(sweep: str) -> dict[str, str]:
-        (tmp_path / "mine.yaml").write_text(sweep)
-        [found] = studies(sweep=str(tmp_path / "mine.yaml")).deployments
-        paths = found.study.grid.deployments
-        return {path: found.specification(SimpleNamespace(deployment=path)) for path in paths}
-
-    first = digests("parameters: {rtt: [5, 20], streams: [1, 2]}\n")
-    assert len(set(first.values())) == 2
-    more = digests("description: more\nparameters: {rtt: [5, 20, 50], streams: [1, 2]}\n")
-    assert first.items() < more.items()
-    slower = digests("parameters: {rtt: [5, 20], streams: [1, 2], bandwidth: 0.5}\n")
-    assert not set(first.values()) & set(slower.values())
-
-
 def test_a_sweep_ends_the_run_if_the_machine_cannot_measure_it_but_not_if_simulated(tmp_path: Path) -> None:
     (tmp_path / "fast.yaml").write_text("parameters: {bandwidth: 400 Gbps}\n")
     config = {"sweep": f"{tmp_path}/fast.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}

@@ -2,7 +2,6 @@
 """The grid: axes → cells → deployments."""
 
 import itertools
-import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -127,16 +126,6 @@ def test_a_new_value_leaves_other_cells_alone(data: st.DataObject, values: dict[
     more = grid(values, seed=seed, repetitions=2)
     for path, cells in before.deployments.items():
         assert [cell for cell in more.deployments[path] if cell.repetition == 1] == list(cells)
-
-
-@given(axes())
-def test_what_is_wanted_survives_json(values: dict[str, Any]) -> None:
-    found = configured(grid(values))
-    for cell in found.grid.cells:
-        specification = cell_spec(found, cell)
-        assert json.loads(json.dumps(specification)) == specification
-        assert Parameters.model_validate(specification["parameters"]) == cell.parameters
-        assert all(cell.value(name) == value for name, value in specification["parameters"].items())
 
 
 @given(axes(), st.integers(1, 4), st.integers(0, 100))

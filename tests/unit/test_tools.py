@@ -317,13 +317,6 @@ def test_a_copy_is_as_parameters_say(secrets: Path, asked: Any, of: str, has: An
     assert ("POST" in {first.split()[0] for first, _ in server.asked}) == ("authorization" not in asked)
 
 
-def test_markers_tell_the_bytes_so_far(secrets: Path) -> None:
-    told: list[int] = []
-    markers = [MARKER.format(size) for size in (0, 5, 5, 9)]
-    ended, _ = copies(secrets, lambda _: chunked(*markers, "success: Created\n"), on_marker=told.append)
-    assert (ended, told) == ([None], [5, 9])
-
-
 def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
     moved = b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: /data/other?tried=1\r\n\r\n"
     ended, server = copies(secrets, lambda first: DONE if "tried" in first else moved)
@@ -402,16 +395,3 @@ def test_a_body_says_the_same_in_whatever_pieces_it_comes(body: bytes, cuts: lis
     lines = [line.strip() for line in body.split(b"\n") if line.strip()]
     reason = next((lines[at:] for at, line in enumerate(lines) if line.startswith(b"failure:")), lines[-1:])
     assert whole.last == b" ".join(reason)
-
-
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_the_environment_has_nothing_of_the_callers(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BEARER_TOKEN", "somebody's")
-    monkeypatch.setenv("X509_USER_PROXY", "somebody's")
-    assert "somebody's" not in tool.environment(CREDENTIALS, HOME).values()
-
-
-@pytest.mark.parametrize("name", ["gfal-copy", "xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
-def test_streams_inside_a_transfer_are_passed(name: str) -> None:
-    one, four = (PROGRAMS[name].command(replace(FILE, tcp_streams=n), CREDENTIALS, HOME) for n in (1, 4))
-    assert one != four

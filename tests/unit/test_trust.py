@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-import xarray as xr
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tpcsweep import dataset
@@ -151,6 +150,22 @@ def test_a_transfer_whose_first_byte_nobody_saw_counts_from_its_start() -> None:
     assert transfers.stream_bytes(moved, rest, 2, 3, 4).tolist() == [50, 60]
 
 
+def test_files_move_from_their_first_bytes_to_their_ends_but_for_the_time_in_which_windows_grow() -> None:
+    # The last one failed.
+    moved = table(first_byte=[1, math.nan, math.nan], start=[0.5, 2, 1], end=[3, 4, 3], size=[9, 9, 0])
+    rest = table(first_byte=[3.5, math.nan, math.nan], end=[5, 5, 5], size=[9, 9, 0])
+    how = {"times": np.arange(6.0), "growth": 0.5, "ramp": 1.5}
+    # Seconds in which each moves: 1.5 to 3, 3.5 to 4, 4 to 5, and 0 to 5.
+    found = transfers.moving_share(moved, rest, 4, **how)
+    assert found == pytest.approx(np.array([1, 1.5, 2, 1.5, 2]) / 4)
+    # The client may hear late that XRootD is done.
+    moved |= table(xrootd_end=[2.5, 3.8, math.nan])
+    found = transfers.moving_share(moved, rest, 4, **how)
+    assert found == pytest.approx(np.array([1, 1.5, 1.5, 1.3, 2]) / 4)
+    short = table(first_byte=[1], start=[1], end=[1.2], size=[9])
+    assert not transfers.moving_share(short, NONE, 1, **how).any()
+
+
 def test_monitoring_agrees_when_each_byte_is_in_both_and_a_lost_record_shows() -> None:
     moved = table(ok=[1, 1, 0], end=[1, 9, 2], size=[100, 100, 30])
     for first, last, heard, share in (
@@ -241,27 +256,18 @@ def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> 
     assert found.loc["sum", "rate (Gbit/s)"] == pytest.approx(2**28 * 8e-9 / 4)
     assert found.loc["mean", "total (s)"] == pytest.approx((4 + 4.9) / 2)
     assert found.loc["2", "message"] == "exit code 5"
+    nothing = groups.transfers.isel(transfer=[])
+    assert tables.fastest(groups.summary, nothing) is None and tables.transfer_means(nothing).empty
     assert tables.transfer_means(groups.transfers)[["streams", "transfers"]].values.tolist() == [
         [1, 1],
         [2, 1],
     ]
 
 
-def test_without_transfers_there_is_no_fastest_cell_and_an_empty_table() -> None:
-    places = [np.array([0, 1]), np.array([0, 0])]
-    found = dataset.tabulate(AXES, places, {"throughput": np.array([1.0, 2.0])}, {}, {}, {})
-    assert tables.fastest(found.summary, found.transfers) is None
-    assert tables.transfer_means(found.transfers).empty
-
-
-def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
-    names = ("stream", "number", "start", "end", "first_byte", "size", "message")
-    rows = [(0, 0, 0, 1, 0.1, 10**9), (0, 1, 1, 2, 1.1, 10**9), (1, 0, 0, 2, 0.2, 10**9)]
-    columns = dict(zip(names, zip(*[(*row, "") for row in rows], strict=True), strict=True))
-    made = xr.Dataset({name: ("transfer", np.array(values)) for name, values in columns.items()})
-    made = made.assign(startup=made.first_byte - made.start, sending=made.end - made.first_byte)
-    made = made.assign(total=made.end - made.start, cell=("transfer", np.zeros(3, int)))
-    made = made.assign(rate=made["size"] * 8e-9 / made.total)
+def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time(groups: dataset.Folded) -> None:
+    columns = {"stream": [0, 0, 1], "start": [0, 1, 0], "total": [1, 1, 2], "size": [10**9] * 3}
+    three = groups.transfers.isel(transfer=[0, 0, 0])
+    made = three.assign({name: ("transfer", values) for name, values in columns.items()})
     assert tables.transfers_of_cell(made, 0).loc["sum", "rate (Gbit/s)"] == pytest.approx(8 + 4)
 
 

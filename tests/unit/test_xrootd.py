@@ -12,8 +12,6 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tpcsweep.testbeds.netns.servers import DeploymentProcess
 from tpcsweep.testbeds.node import starting
 from tpcsweep.xrootd import credentials, obtaining, releases
@@ -25,7 +23,7 @@ from tests.support.releases import folder_of
 
 FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
 XRDCP = ["/usr/bin/xrdcp"]
-ALONE, [ORIGIN] = xrootd.side_servers("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
+_, [ORIGIN] = xrootd.side_servers("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
 MANAGER, ORIGINS = xrootd.side_servers("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
 assert MANAGER
 
@@ -34,21 +32,11 @@ def text(server: xrootd.Server) -> str:
     return xrootd.configuration(server, SECRETS)
 
 
-def test_one_origin_stands_alone_and_serves_by_tls_and_macaroons() -> None:
-    assert (ALONE, ORIGIN.programs, ORIGIN.url) == (None, ("xrootd",), "https://10.0.0.1:8080/data")
-    assert "all.manager" not in text(ORIGIN)
-    for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):
-        assert line in text(ORIGIN)
-
-
 def test_several_origins_report_to_their_redirector() -> None:
-    assert [origin.name for origin in ORIGINS] == ["dst1", "dst2"]
-    assert "all.role manager" in text(MANAGER)
-    assert "cms.dfs lookup central redirect immed" in text(MANAGER)
-    for server in (MANAGER, *ORIGINS):
-        assert "all.manager 10.0.0.1:1213" in text(server)
-        assert server.programs == ("cmsd", "xrootd")
+    assert {"all.role manager", "cms.dfs lookup central redirect immed"} <= {*text(MANAGER).splitlines()}
+    assert all("all.manager 10.0.0.1:1213" in text(server) for server in (MANAGER, *ORIGINS))
     assert len({server.folder for server in (MANAGER, *ORIGINS)}) == 3
+    assert "all.manager" not in text(ORIGIN)
 
 
 def test_addresses_of_ipv6_stand_in_brackets() -> None:
@@ -116,15 +104,6 @@ def test_server_and_user_accept_each_other_by_the_strict_rules(address: str, tmp
     assert peer and (("commonName", credentials.USER),) in peer["subject"]
 
 
-VERSIONS = st.lists(st.integers(0, 99), min_size=3, max_size=3)
-
-
-@given(VERSIONS, VERSIONS)
-def test_versions_compare_as_numbers(left: list[int], right: list[int]) -> None:
-    first, second = (".".join(map(str, version)) for version in (left, right))
-    assert (releases.version_number(first) < releases.version_number(second)) == (left < right)
-
-
 def test_each_version_has_a_hash_and_all_can_be_named() -> None:
     known = releases.known_releases(["patched"])
     assert known[:2] == ["system", "patched"]
@@ -153,13 +132,6 @@ def test_a_program_that_does_not_say_its_version_is_refused(said: str, tmp_path:
         releases.release_in("odd", folder_of(tmp_path / "x", said)).version()
 
 
-def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "x", "v1.2.3")
-    (folder / "bin/cmsd").unlink()
-    with pytest.raises(ReleaseError, match=r"xrootd mine: .*/bin/cmsd is not there: allowed is a folder"):
-        obtaining.obtain("mine", {"mine": folder}, print)
-
-
 def test_a_sites_folder_is_recorded_with_the_hash_of_what_is_in_it(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "x", "v6.3.0")
     first = obtaining.obtain("mine", {"mine": folder}, print).describe()
@@ -178,7 +150,11 @@ def test_what_the_cache_has_is_not_built(tmp_path: Path, monkeypatch: pytest.Mon
     assert obtaining.obtain("6.2.0", {}, print).folder == place
 
 
-def test_obtaining_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_obtained_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of(tmp_path / "x", "v1.2.3")
+    (folder / "bin/cmsd").unlink()
+    with pytest.raises(ReleaseError, match=r"xrootd mine: .*/bin/cmsd is not there: allowed is a folder"):
+        obtaining.obtain("mine", {"mine": folder}, print)
     monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path / "cache"))
     with pytest.raises(ReleaseError, match=r"xrootd 9\.9\.9: no source archive .*envs/xrootd\.txt"):
         obtaining.obtain("9.9.9", {}, print)
