@@ -32,7 +32,7 @@ QUICK = {"until": "files", "files": 12, "max_time": "2 min"}
 LASTING = {"min_time": "8 s", "max_time": "8 s"}  # time enough in a cell to break something
 ONE = {"rtt": "0 ms", "file_size": "8 MiB", "tool": "curl"}
 LONGEST = 600.0  # seconds for anything on a machine that has much else to do
-LOOK = 0.3  # seconds between looks at a cluster, whose answers cost CPU time that the tests need
+POLL = 0.3  # seconds between looks at a cluster, whose answers cost CPU time that the tests need
 RIGHTS = ROOT / "config/kubernetes/rbac.yaml"
 ACCOUNT = "tpcsweep"
 DAY = 24 * 3600
@@ -62,7 +62,7 @@ def wait_for(
     def happened() -> bool:
         found = bool(condition())
         if not found:
-            time.sleep(LOOK)
+            time.sleep(POLL)
         return found
 
     wait_until(happened, what, seconds)
@@ -140,10 +140,12 @@ class ClusterSweep(Sweep):
 
     def wait_for_cell(self, run: subprocess.Popen[bytes], count: int = 1) -> None:
         """Wait until a started run has measured that many cells. It must not have ended by then."""
-        self.wait_during(run, lambda: len(self.staged()) >= count, f"cell {count} has ended")
+        what = f"cell {count} has ended"
+        wait_until(lambda: len(self.staged()) >= count or run.poll() is not None, what, LONGEST)
+        assert run.poll() is None, self.output()
 
     def wait_during(self, run: subprocess.Popen[bytes], condition: Callable[[], object], what: str) -> None:
-        """Wait until something has happened, which it must before a started run has ended."""
+        """Wait until a cluster or a run's output says something, which it must before the run has ended."""
         wait_for(lambda: condition() or run.poll() is not None, what)
         assert run.poll() is None or condition(), self.output()
 
