@@ -19,8 +19,8 @@ LOGS = """\
 """
 
 
-LONG_MODULES = ["workflow_image", "networks", "sweep", "faults", "paths", "page", "pairs", "policy"]
-LONG_MODULES += ["emulation", "origins", "shared", "failures"]
+LONG_MODULES = ["workflow_image", "networks", "sweep", "faults", "rules", "page", "pairs", "paths"]
+LONG_MODULES += ["scale", "emulation", "origins", "shared", "policy", "failures"]
 """Those that take minutes come first, the longest before: of two workers none is idle at the end."""
 
 

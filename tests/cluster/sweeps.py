@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ QUICK = {"until": "files", "files": 12, "max_time": "2 min"}
 LASTING = {"min_time": "8 s", "max_time": "8 s"}  # time enough in a cell to break something
 ONE = {"rtt": "0 ms", "file_size": "8 MiB", "tool": "curl"}
 LONGEST = 600.0  # seconds for anything on a machine that has much else to do
+POLL = 0.3  # seconds between looks at a cluster, whose answers cost CPU time that the tests need
 RIGHTS = ROOT / "config/kubernetes/rbac.yaml"
 ACCOUNT = "tpcsweep"
 DAY = 24 * 3600
@@ -50,6 +52,20 @@ def recipe(name: str) -> dict[str, Any]:
     found = yaml.safe_load((ROOT / f"config/kubernetes/recipes/{name}.yaml").read_text())
     assert isinstance(found, dict)
     return found
+
+
+def wait_for(
+    condition: Callable[[], object], what: str = "it has happened", seconds: float = LONGEST
+) -> None:
+    """Wait until a cluster says that something has happened."""
+
+    def happened() -> bool:
+        found = bool(condition())
+        if not found:
+            time.sleep(POLL)
+        return found
+
+    wait_until(happened, what, seconds)
 
 
 def on(node: str) -> dict[str, Any]:
@@ -80,9 +96,9 @@ class Space:
         found = self.objects(SELECTOR).items()
         return {what: [item.metadata.name for item in items] for what, items in found if items}
 
-    def check_empty(self) -> None:
+    def check_empty(self, seconds: float = 60) -> None:
         """The cluster collects Secrets, ConfigMaps and NetworkPolicies a moment after their Job is gone."""
-        wait_until(lambda: not self.left(), "nothing is left", 60)
+        wait_for(lambda: not self.left(), "nothing is left", seconds)
 
     def pods(self, **having: str) -> list[str]:
         """Names of the pods that run and have these labels of ours: role, side."""
@@ -127,6 +143,11 @@ class ClusterSweep(Sweep):
         what = f"cell {count} has ended"
         wait_until(lambda: len(self.staged()) >= count or run.poll() is not None, what, LONGEST)
         assert run.poll() is None, self.output()
+
+    def wait_during(self, run: subprocess.Popen[bytes], condition: Callable[[], object], what: str) -> None:
+        """Wait until a cluster or a run's output says something, which it must before the run has ended."""
+        wait_for(lambda: condition() or run.poll() is not None, what)
+        assert run.poll() is None or condition(), self.output()
 
     def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
         return super().run(*arguments, timeout=timeout)
@@ -184,7 +205,7 @@ def space(kubeconfig: Path, name: str, security: str = "restricted") -> Iterator
     account = "metadata.name=default"  # without it a namespace has no pods
     accounts = partial(core.list_namespaced_service_account, name, field_selector=account)
     try:
-        wait_until(lambda: accounts().items, "pods may be made")
+        wait_for(lambda: accounts().items, "pods may be made")
         yield Space(name, kubeconfig, core, api)
     finally:
         core.delete_namespace(name)
@@ -214,8 +235,12 @@ def account(
         token = made.core.create_namespaced_service_account_token(ACCOUNT, name, asked)
         assert token.status is not None
         content = yaml.safe_load(kubeconfig.read_text())
-        content["users"][0]["user"] = {"token": token.status.token}
-        file = folder / "account.kubeconfig"
+        # Names of its own, so that kubeconfigs of several accounts can be merged.
+        [context] = content["contexts"]
+        context |= {"name": name, "context": {**context["context"], "user": name}}
+        content["users"] = [{"name": name, "user": {"token": token.status.token}}]
+        content["current-context"] = name
+        file = folder / f"{name}.kubeconfig"
         file.write_text(yaml.safe_dump(content))
         jobs = client.BatchV1Api(config.new_client_from_config(str(file)))
 
@@ -224,7 +249,7 @@ def account(
                 return bool(jobs.list_namespaced_job(name))
             return False
 
-        wait_until(in_force, "the rights are in force", LONGEST)
+        wait_for(in_force, "the rights are in force")
         yield dataclasses.replace(made, kubeconfig=file)
 
 

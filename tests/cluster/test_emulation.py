@@ -21,12 +21,12 @@ def namespace(kubeconfig: Path) -> Iterator[Space]:
 def emulated(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
     """A sweep that has run as far as this kernel can emulate."""
     paths = {"kind": "netem", "pairs": [{"source": on("n1"), "destination": on("n2")}]}
-    axes = {"rtt": ["0 ms", "20 ms"], "origins": [1, 2]}
+    axes = {"rtt": ["0 ms"], "origins": [2]}
     sweep = namespace.sweep(
         tmp_path_factory.mktemp("emulated"),
         local_testbed(namespace.name, paths=paths),
         parameters={**ONE, **axes, "streams": 2, "bandwidth": "100 Mbit/s"},
-        exclude=[{"rtt": "0 ms", "origins": 1}, {"rtt": "20 ms", "origins": 2}],
+        include=[{"rtt": "20 ms", "origins": 1}],
     )
     done = sweep.run("--keep-going", "cells")
     (sweep.folder / "output.log").write_text(done.stdout)

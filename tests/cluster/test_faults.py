@@ -14,7 +14,6 @@ from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tests.cluster import local
 from tests.cluster.relay import Relay
 from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, Space, account, local_testbed, space
-from tests.support.workflow import wait_until
 
 BEGUN = f"""
 import os, pathlib, signal, time
@@ -53,7 +52,7 @@ def test_api_server_may_restart_and_stall(cluster: local.Cluster, namespace: Spa
         measurement = {"min_time": "48 s", "max_time": "48 s"}
         sweep = own.sweep(tmp_path, local_testbed(own.name), measurement=measurement, parameters=ONE)
         run = sweep.start("cells")
-        wait_until(lambda: namespace.pods(side="dst") or run.poll() is not None, "a destination", LONGEST)
+        sweep.wait_during(run, lambda: namespace.pods(side="dst"), "a destination")
         [server] = namespace.pods(side="dst")
         inside(cluster, namespace, server, BEGUN % "c0")
         cluster.restart_api_server(down_for=AWAY)
@@ -79,7 +78,6 @@ def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: S
         namespace.core.create_namespaced_pod_eviction(pod, namespace.name, {"metadata": {"name": pod}})
 
     def replaced() -> list[str]:
-        assert run.poll() is None, sweep.output()
         return [pod for pod in namespace.pods(side="dst") if pod not in pods]
 
     testbed, parameters = local_testbed(namespace.name), {**ONE, "streams": [*range(1, 6)]}
@@ -94,7 +92,7 @@ def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: S
         [pod] = namespace.pods(**having)
         take_away(pod)
         pods.append(pod)
-    wait_until(replaced, "another destination runs", LONGEST)
+    sweep.wait_during(run, replaced, "another destination runs")
     [server] = replaced()
     # Before its first cell: on a busy machine it takes longer to get in than a cell lasts.
     try:
@@ -130,4 +128,4 @@ def test_credentials_that_end_in_a_cell(cluster: local.Cluster, tmp_path: Path) 
         assert run.wait(LONGEST) != 0
         assert "does not accept the credentials (401)" in sweep.output(), sweep.output()
         assert "jobs" in own.left()
-        wait_until(lambda: not own.left(), "the cluster collects what is left", LONGEST)
+        own.check_empty(LONGEST)  # the cluster collects it

@@ -20,6 +20,7 @@ from tests.cluster.sweeps import FASTER, ONE, RATE, Space, local_testbed, recipe
 MTU = 9000
 RECIPE = recipe("networks")
 ASSIGNED, STATIC = RECIPE["paths"]["pairs"]
+SIDES = ("source", "destination")
 DEFAULT = "v1.multus-cni.io/default-network"
 """The annotation by which a pod's own network, to Multus, is another than the nodes'."""
 Networked = tuple[Space, list[Node]]
@@ -45,15 +46,14 @@ def on_own(kind: str, placed: Mapping[str, Any], site: str) -> dict[str, Any]:
     }
 
 
-def with_network(kind: str, nodes: list[Node]) -> dict[str, Any]:
-    """A testbed's part: the pair of the recipe that fits, with networks of a kind."""
-    pair = {**(STATIC if kind.startswith("static") else ASSIGNED), "rtt": "20 ms"}
-    six = kind == "static6"
-    client = {**RECIPE["client"], "network": f"{'six' if six else 'assigned'}-near"}
-    for side, site, node in zip(("source", "destination"), ("near", "far"), nodes, strict=True):
-        pair[side] = {**pair[side], "network": f"{kind}-{site}"}
-        if six:
-            pair[side]["addresses"] = [attached.address_6(node, number) for number in (1, 2, 3)]
+def with_networks(near: str, far: str, addresses: Mapping[str, list[str]]) -> dict[str, Any]:
+    """A testbed's part: the pair of the recipe that fits, its sides on networks of a kind, with these addresses."""
+    pair = {**(STATIC if addresses else ASSIGNED), "rtt": "20 ms"}
+    client = {**RECIPE["client"], "network": f"{'six' if near == 'static6' else 'assigned'}-near"}
+    for side, network in (("source", f"{near}-near"), ("destination", f"{far}-far")):
+        pair[side] = {**pair[side], "network": network}
+        if addresses:
+            pair[side]["addresses"] = addresses[side]
     return {"paths": {"kind": "networks", "pairs": [pair]}, "client": client}
 
 
@@ -79,8 +79,8 @@ def measured(
 ) -> dict[str, Mapping[str, list[str]]]:
     """Run a sweep, hold its cells to the path, and return the addresses of its pods, by server or `client`."""
     namespace, _ = networked
-    testbed = local_testbed(namespace.name, bandwidth=FASTER, **settings)
-    sweep = namespace.sweep(folder, testbed, parameters={**ONE, "rtt": "20 ms", "origins": 2, **parameters})
+    testbed = local_testbed(namespace.name, **settings)
+    sweep = namespace.sweep(folder, testbed, parameters={**ONE, "rtt": "20 ms", **parameters})
     run = sweep.measuring()
     pods = namespace.core.list_namespaced_pod(namespace.name).items
     assert run.wait(600) == 0, sweep.output()
@@ -95,7 +95,7 @@ def measured(
         assert cell["summary"]["retransmits"] >= 0
         assert 19 < cell["summary"]["rtt_idle"] < 23
         assert cell["summary"]["rtt_loaded"] > 19
-        assert "path_slow" in cell["flags"]
+        assert ("path_slow" in cell["flags"]) == (settings.get("bandwidth") == FASTER)
         assert cell["summary"]["bandwidth_found"] == pytest.approx(RATE, rel=0.05)
         told = cell["provenance"]["kubernetes"]["pods"]
         assert {name: told[name]["address"] for name in found if name != "client"} == {
@@ -109,46 +109,40 @@ def inside(address: str, network: str) -> bool:
     return ipaddress.ip_address(address) in ipaddress.ip_network(network)
 
 
-def test_the_testbed_assigns_the_addresses_of_attached_networks(networked: Networked, tmp_path: Path) -> None:
-    settings = with_network("static", networked[1])
-    tools = {"tool": ["curl", "gfal-copy"], "authorization": "none"}
-    found = measured(networked, tmp_path, settings, **tools)
-    for end, name in (("src", "source"), ("dst", "destination")):
-        expected = [address.partition("/")[0] for address in STATIC[name]["addresses"]]
-        assert [found[f"{end}{server}"][NETWORK] for server in "m12"] == [[address] for address in expected]
-
-
-def test_the_testbed_assigns_addresses_of_ipv6(networked: Networked, tmp_path: Path) -> None:
-    _, (near, far) = networked
-    found = measured(networked, tmp_path, with_network("static6", [near, far]))
-    for end, node in (("src", near), ("dst", far)):
-        expected = [attached.address_6(node, number).partition("/")[0] for number in (1, 2, 3)]
-        assert [found[f"{end}{server}"][NETWORK] for server in "m12"] == [[address] for address in expected]
-
-
-def test_an_attached_network_assigns_the_addresses_itself(networked: Networked, tmp_path: Path) -> None:
-    _, nodes = networked
-    found = measured(networked, tmp_path, with_network("assigned", nodes))
-    for name, addresses in found.items():
-        assert inside(addresses[NETWORK][0], attached.addresses(nodes[name.startswith("dst")]))
-
-
-def test_a_dhcp_server_assigns_the_addresses_of_attached_networks(
-    networked: Networked, tmp_path: Path
+@pytest.mark.parametrize("kind", ["static", "static6"])
+def test_the_testbed_assigns_the_addresses_of_attached_networks(
+    kind: str, networked: Networked, tmp_path: Path
 ) -> None:
-    _, nodes = networked
-    found = measured(networked, tmp_path, with_network("dhcp", nodes), origins=1)
-    for name in ("src1", "dst1"):
-        [address] = found[name][NETWORK]
-        assert inside(address, attached.addresses(nodes[name == "dst1"]))
-        assert 200 <= int(address.rpartition(".")[2]) <= 240  # what the server has to give
+    addresses = {side: STATIC[side]["addresses"] for side in SIDES}
+    if kind == "static6":
+        six = [[attached.address_6(node, number) for number in (1, 2, 3)] for node in networked[1]]
+        addresses = dict(zip(SIDES, six, strict=True))
+    settings = with_networks(kind, kind, addresses)
+    if kind == "static":
+        settings |= {"bandwidth": FASTER}
+    tools = ["curl"] if kind == "static6" else ["curl", "gfal-copy"]
+    found = measured(networked, tmp_path, settings, origins=2, tool=tools, authorization="none")
+    for end, side in zip(("src", "dst"), SIDES, strict=True):
+        expected = [address.partition("/")[0] for address in addresses[side]]
+        assert [found[f"{end}{server}"][NETWORK] for server in "m12"] == [[address] for address in expected]
+
+
+def test_attached_networks_assign_the_addresses_themselves(networked: Networked, tmp_path: Path) -> None:
+    """From ranges of the network's own on the source's side, by a DHCP server on the destination's."""
+    near, far = networked[1]
+    found = measured(networked, tmp_path, with_networks("assigned", "dhcp", {}))
+    for name in ("client", "src1"):
+        assert inside(found[name][NETWORK][0], attached.addresses(near))
+    [leased] = found["dst1"][NETWORK]
+    assert inside(leased, attached.addresses(far))
+    assert 200 <= int(leased.rpartition(".")[2]) <= 240  # what the server has to give
 
 
 @pytest.mark.parametrize("kind", ["six", "dual"])
 def test_a_sweep_runs_over_the_pods_own_network(kind: str, networked: Networked, tmp_path: Path) -> None:
     _, nodes = networked
-    tools = ["curl", "gfal-copy"] if kind == "six" else ["curl"]
-    found = measured(networked, tmp_path, of_own(kind), tool=tools)
+    more = {"origins": 2, "tool": ["curl", "gfal-copy"]} if kind == "six" else {}
+    found = measured(networked, tmp_path, of_own(kind), **more)
     for name, addresses in found.items():
         own = attached.addresses_6 if kind == "six" else attached.addresses
         assert inside(addresses["eth0"][0], own(nodes[name.startswith("dst")]))

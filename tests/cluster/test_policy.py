@@ -17,7 +17,6 @@ from tpcsweep.xrootd.servers import PORT, USUAL
 from tests.cluster import local
 from tests.cluster.local.settings import HUB_ADDRESS, SERVICE_ADDRESS
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, pod, space
-from tests.support.workflow import wait_until
 
 ASKED = "asked-a-name-server"  # what the rules are called that count who does
 TABLE = ["iptables", "--wait", "--table", "mangle"]
@@ -110,7 +109,7 @@ def measuring(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) 
         yield Measuring(cluster, namespace, sweep, bystanders)
         os.killpg(run.pid, signal.SIGINT)
         run.wait(LONGEST)
-        wait_until(lambda: not namespace.left(), f"nothing is left: {sweep.output()}", LONGEST)
+        namespace.check_empty(LONGEST)
 
 
 def test_cells_are_measured_behind_it(measuring: Measuring) -> None:

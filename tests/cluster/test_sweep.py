@@ -17,7 +17,7 @@ from tests.cluster.local.build import RELEASE
 from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed
 from tests.support.fields import differing
 from tests.support.testbeds import sized
-from tests.support.workflow import finished, jobs, wait_until
+from tests.support.workflow import finished, jobs
 
 THREE = {**ONE, "streams": [1, 2, 3]}
 NEAR = {"cores": 0.5, "origins": 1, "rtt": "0 ms", "xrootd": "system"}
@@ -87,7 +87,7 @@ def test_a_killed_snakemake_leaves_nothing_behind(account: Space, tmp_path: Path
     run = sweep.measuring()
     run.kill()
     run.wait(300)
-    wait_until(lambda: not account.left(), f"nothing is left: {sweep.output()}", 300)
+    account.check_empty(300)
 
 
 # What the account of config/kubernetes/rbac.yaml may do, and has to do
@@ -101,7 +101,7 @@ def bereft(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPat
     run = sweep.measuring()
     here.stop_kubelet("n1", pods=True)
     try:
-        wait_until(lambda: "removed by force" in sweep.output() or run.poll() is not None, "an end", LONGEST)
+        sweep.wait_during(run, lambda: "removed by force" in sweep.output(), "a removal by force")
     finally:
         here.start_kubelet("n1")
     assert run.wait(LONGEST) == 0, sweep.output()
@@ -127,18 +127,11 @@ def test_a_cell_that_is_removed_is_measured_again_and_no_other(bereft: ClusterSw
 
 
 @pytest.fixture(scope="module")
-def crowded(account: Space) -> str:
-    """What a trial under the account says of a pod that no node has room for."""
-    return account.refusal(
-        local_testbed(
-            account.name, qos="guaranteed", client=sized("client", limits={"cpu": 64}), start_time="5 s"
-        )
-    )
-
-
-def test_a_pod_that_no_node_has_room_for_is_told(crowded: str) -> None:
-    words = r"not running after 5 s: pod \S+: Unschedulable: .*Insufficient cpu"
-    assert re.search(words, crowded), crowded
+def crowded(account: Space) -> None:
+    """A trial under the account has told of a pod that no node has room for."""
+    too_large = {"qos": "guaranteed", "client": sized("client", limits={"cpu": 64}), "start_time": "5 s"}
+    refusal = account.refusal(local_testbed(account.name, **too_large))
+    assert re.search(r"not running after 5 s: pod \S+: Unschedulable: .*Insufficient cpu", refusal), refusal
 
 
 @pytest.fixture(scope="module")
@@ -154,10 +147,6 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert set(account.left()) == kinds
     done = finished(sweep.asking("reap"))
     assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.usefixtures("reaped")
-def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) -> None:
     account.check_empty()
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import xarray as xr
 import yaml
-from kubernetes import utils
+from kubernetes import client, utils
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.labels import STATUS
@@ -20,10 +20,10 @@ from tpcsweep.measure import provenance
 
 from tests.cluster import local
 from tests.cluster.reports import check_results
-from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, local_testbed, space
+from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, local_testbed, space, wait_for
 from tests.support import synthetic
 from tests.support.private import WORK, in_private
-from tests.support.workflow import ROOT, wait_until
+from tests.support.workflow import ROOT
 
 FILES = ROOT / "config/kubernetes"
 NAME = "tpcsweep"
@@ -72,6 +72,11 @@ def typed(script: str, folder: Path, archive: Path) -> str:
     return in_private(LOAD + script, {**own, "ARCHIVE": str(archive), "FOLDER": str(folder)})
 
 
+def up_to_dataset(script: str, study: str) -> str:
+    """A script whose sweep ends with its dataset, for time: the Job below goes on to the page of one."""
+    return script.replace("snakemake --config sweep", f"snakemake results/{study}/dataset.nc --config sweep")
+
+
 def test_the_image_analyses_for_anybody_and_measures_for_root(archive: Path, tmp_path: Path) -> None:
     # As somebody whom the image does not know, such as docker's users; of a smaller dataset, for time.
     anybody = ANALYSIS.replace("--user 0", "--user 1234:1234").replace(
@@ -81,13 +86,13 @@ def test_the_image_analyses_for_anybody_and_measures_for_root(archive: Path, tmp
     axes: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
     found = dataset.fold(synthetic.write_sweep(tmp_path / "cells", axes), axes)
     dataset.write(found, tmp_path / "results/few.nc")
-    said = typed(f"install --directory --owner=1234 results\n{anybody}{root}{MEASURING}", tmp_path, archive)
+    studies = "smoke@simulation", "smoke"
+    scripts = up_to_dataset(anybody, studies[0]), root, up_to_dataset(MEASURING, studies[1])
+    said = typed("install --directory --owner=1234 results\n" + "".join(scripts), tmp_path, archive)
     assert (tmp_path / "results/few").stat().st_uid == 1234
     assert (tmp_path / "results/few/index.html").exists(), said
-    for name in ("smoke@simulation", "smoke"):
-        results = tmp_path / "results" / name
-        assert (results / "index.html").exists(), said
-        with xr.open_dataset(results / "dataset.nc") as data:
+    for study in studies:
+        with xr.open_dataset(tmp_path / "results" / study / "dataset.nc") as data:
             assert (data["status"] == STATUS.index("ok")).all() and (data["throughput"] > 0).all(), said
     # It was the release in the image: there is no network to get another by.
     assert "unpacking XRootD" not in said
@@ -132,21 +137,18 @@ class Job(NamedTuple):
     commit: str
 
     def pods(self) -> list[str]:
-        names = self.kubectl("get", "pods", f"--selector=job-name={NAME}", "--output=name").split()
-        return [name.removeprefix("pod/") for name in names]
+        of_job = partial(self.namespace.core.list_namespaced_pod, label_selector=f"job-name={NAME}")
+        return [pod.metadata.name for pod in of_job(self.namespace.name).items]
 
     def log(self) -> str:
-        try:
-            return self.kubectl("logs", f"job/{NAME}")
-        except local.ClusterError:
-            return ""  # it has no pod yet
+        return self.kubectl("logs", f"job/{NAME}")
 
     def ended(self) -> set[str]:
-        conditions = "jsonpath={.status.conditions[*].type}"
-        return {"Complete", "Failed"} & {*self.kubectl("get", f"job/{NAME}", "-o", conditions).split()}
+        found = client.BatchV1Api(self.namespace.api).read_namespaced_job(NAME, self.namespace.name)
+        return {"Complete", "Failed"} & {each.type for each in found.status.conditions or []}
 
     def wait(self) -> None:
-        wait_until(self.ended, "the Job has ended", 3 * LONGEST)
+        wait_for(self.ended, "the Job has ended", 3 * LONGEST)
         assert self.ended() == {"Complete"}, self.log()
 
     def apply(self, file: str) -> None:
@@ -181,11 +183,11 @@ def job(node: str, archive: Path, here: local.Cluster, namespace: Space) -> Job:
     job = Job(partial(here.kubectl, f"--namespace={namespace.name}"), namespace, commit)
     job.apply("workflow.yaml")
     staged = ["find", FOLDER, "-path", "*/staging/*.json"]
-    wait_until(lambda: here.enter(staged) or job.ended(), "a cell has ended", LONGEST)
+    wait_for(lambda: here.enter(staged) or job.ended(), "a cell has ended")
     assert not job.ended(), job.log()
     (first,) = job.pods()
     namespace.core.create_namespaced_pod_eviction(first, namespace.name, {"metadata": {"name": first}})
-    wait_until(lambda: first not in job.pods(), "the pod is gone", LONGEST)
+    wait_for(lambda: first not in job.pods(), "the pod is gone")
     job.wait()
     return job
 

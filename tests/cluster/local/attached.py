@@ -10,12 +10,30 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import yaml
+
 from tests.cluster.local.settings import PLUGINS, STATE, Node, network
 
 KUBECONFIG = STATE / "multus.kubeconfig"
 BRIDGE = "wan"
 ALL, ALL_6 = "10.245.0.0/16", "fd00:245::/32"
-GROUP, KIND = "k8s.cni.cncf.io", "NetworkAttachmentDefinition"
+RESOURCE: dict[str, Any] = yaml.safe_load("""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: network-attachment-definitions.k8s.cni.cncf.io}
+spec:
+  group: k8s.cni.cncf.io
+  scope: Namespaced
+  names: {plural: network-attachment-definitions, kind: NetworkAttachmentDefinition}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          {type: object, properties: {spec: {type: object, properties: {config: {type: string}}}}}
+""")
+"""The kind of object by which networks are known: as in Multus' own manifest, without its descriptions."""
 
 
 def addresses(node: Node) -> str:
@@ -34,12 +52,8 @@ def gateway_6(node: Node) -> str:
     return f"fd00:245:{node.index}::1"
 
 
-def address(node: Node, number: int) -> str:
-    """One of a node's static addresses for pods, from 1 on, with its prefix length."""
-    return f"10.245.{node.index}.{number + 10}/24"
-
-
 def address_6(node: Node, number: int) -> str:
+    """One of a node's static addresses for pods, from 1 on, with its prefix length."""
     return f"fd00:245:{node.index}::{number + 10:x}/64"
 
 
@@ -75,27 +89,6 @@ def plugin(node: Node, mtu: int) -> dict[str, Any]:
     }
 
 
-def resource() -> dict[str, Any]:
-    """The kind of object by which networks are known: as in Multus' own manifest, without its descriptions."""
-    plural, singular = "network-attachment-definitions", "network-attachment-definition"
-    schema = {
-        "type": "object",
-        "properties": {"spec": {"type": "object", "properties": {"config": {"type": "string"}}}},
-    }
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": singular, "kind": KIND},
-            "versions": [version],
-        },
-    }
-
-
 def dhcp_daemon(node: Node) -> list[str]:
     """The daemon that keeps the leases of a node's pods: a part of the CNI plugin `dhcp`."""
     return [str(PLUGINS / "dhcp"), "daemon", f"-socketpath={node.home}/dhcp.sock"]
@@ -104,19 +97,12 @@ def dhcp_daemon(node: Node) -> list[str]:
 def dhcp_server(node: Node) -> list[str]:
     """A DHCP server on a node's bridge."""
     first, last = (f"10.245.{node.index}.{number}" for number in (200, 240))
-    return [
-        *(
-            "dnsmasq",
-            "--keep-in-foreground",
-            "--conf-file=/dev/null",
-            "--port=0",
-            "--user=root",
-            "--pid-file=",
-        ),
-        *(f"--interface={BRIDGE}", "--bind-interfaces", f"--dhcp-leasefile={node.home}/dhcp.leases"),
-        *(f"--dhcp-range={first},{last},255.255.255.0,1h", "--dhcp-authoritative", "--no-ping"),
-        f"--dhcp-option-force=option:classless-static-route,{ALL},{gateway(node)}",
-    ]
+    return f"""
+        dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --user=root --pid-file=
+        --interface={BRIDGE} --bind-interfaces --dhcp-leasefile={node.home}/dhcp.leases
+        --dhcp-range={first},{last},255.255.255.0,1h --dhcp-authoritative --no-ping
+        --dhcp-option-force=option:classless-static-route,{ALL},{gateway(node)}
+    """.split()
 
 
 def ipams(node: Node) -> dict[str, dict[str, Any]]:
@@ -161,8 +147,8 @@ def _definition(name: str, ipam: dict[str, Any], mtu: int) -> dict[str, Any]:
     if ipam["type"] == "static":
         config["capabilities"] = {"ips": True}
     return {
-        "apiVersion": f"{GROUP}/v1",
-        "kind": KIND,
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
         "metadata": {"name": name},
         "spec": {"config": json.dumps(config)},
     }

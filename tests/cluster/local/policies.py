@@ -33,10 +33,6 @@ class Way(NamedTuple):
 WAYS = Way("Egress", "egress", "to", "-s", "-d"), Way("Ingress", "ingress", "from", "-d", "-s")
 
 
-class UnknownPolicyError(ValueError):
-    """A policy says something that is not known here."""
-
-
 def rules(policies: Sequence[Object], pods: Sequence[Object], version: int = 4) -> str:
     """All chains of an IP version, for `iptables-restore --noflush`, which puts them in the place of what they were."""
     there = [(pod, address) for pod in pods if (address := _address(pod, version))]
@@ -91,9 +87,9 @@ def _only(policy: Object, part: Object, key: str) -> Object:
     return found
 
 
-def _unknown(policy: Object, part: Object) -> UnknownPolicyError:
+def _unknown(policy: Object, part: Object) -> ValueError:
     name, namespace = policy["metadata"]["name"], policy["metadata"]["namespace"]
-    return UnknownPolicyError(f"NetworkPolicy {name} of {namespace}: {dict(part)} is not known here")
+    return ValueError(f"NetworkPolicy {name} of {namespace}: {dict(part)} is not known here")
 
 
 def _address(pod: Object, version: int) -> str:

@@ -28,16 +28,8 @@ PODS = "10.244.0.0/16"
 DOMAIN = "cluster.local"
 KUBE = str(PROGRAMS / "kube")
 
-UNUSED = [
-    "io.containerd.snapshotter.v1.btrfs",
-    "io.containerd.snapshotter.v1.aufs",
-    "io.containerd.snapshotter.v1.zfs",
-    "io.containerd.snapshotter.v1.devmapper",
-    "io.containerd.internal.v1.opt",
-    "io.containerd.internal.v1.tracing",
-    "io.containerd.tracing.processor.v1.otlp",
-]
-"""Plugins of containerd that need what is not there."""
+UNUSED = ["io.containerd.internal.v1.opt"]
+"""A plugin of containerd that writes to the machine's own /opt."""
 
 UNTHROTTLED = ["--kube-api-qps=1000", "--kube-api-burst=2000"]
 """By default controllers hold back: at a start, for five seconds; with a thousand nodes, for minutes."""
@@ -304,6 +296,7 @@ def kubelet(node: Node, group: str) -> dict[str, Any]:
         "maxPods": 250,
         "registryPullQPS": 0,
         "nodeStatusUpdateFrequency": "3s",
+        "nodeStatusReportFrequency": "1m",  # of a status that has not changed: leases tell that a node lives
         "nodeLeaseDurationSeconds": GONE,
         "allowedUnsafeSysctls": ["net.ipv4.tcp_congestion_control"],
     }

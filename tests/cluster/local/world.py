@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -61,19 +61,15 @@ class World:
         self.programs: dict[str, subprocess.Popen[bytes]] = {}
         self.links: list[paths.Link] = []  # each has a thread that keeps its delay line
         self.api_ready = threading.Event()
-        self.begun = time.monotonic()
 
     def run(self) -> None:
         """Start everything, tell the keeper, and serve until killed."""
         try:
-            with self.step("file systems"):
-                plugins = Path(self.settings.multus) if self.settings.multus else None
-                mounts.prepare(self.folder, Path(self.settings.programs), plugins)
-            with self.step("network"):
-                self.make_network()
+            plugins = Path(self.settings.multus) if self.settings.multus else None
+            mounts.prepare(self.folder, Path(self.settings.programs), plugins)
+            self.make_network()
             socket.send_fds(self.channel, [b"network\n"], [os.open("/proc/self/ns/net", os.O_RDONLY)])
-            with self.step("certificates"):
-                self.make_certificates()
+            self.make_certificates()
             nodes = [partial(self.start_node, node) for node in self.settings.nodes]
             self.all(self.start_control_plane, *nodes)
             if nodes:
@@ -86,14 +82,6 @@ class World:
         while True:
             connection, _ = server.accept()
             threading.Thread(target=self.serve, args=(connection,)).start()
-
-    @contextlib.contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        begun = time.monotonic()
-        yield
-        now = time.monotonic()
-        sys.stdout.write(f"{now - self.begun:6.2f} s: {what}, {now - begun:.2f} s\n")
-        sys.stdout.flush()
 
     def all(self, *tasks: Callable[[], None]) -> None:
         """Do everything at once; the first failure counts."""
@@ -193,22 +181,19 @@ class World:
     def start_control_plane(self) -> None:
         """Etcd first, then the API server, then what needs it."""
         self.start("etcd", settings.etcd())
-        with self.step("API server"):
-            self.start_api_server()
+        self.start_api_server()
         if self.settings.multus:
-            api.create(api.RESOURCES, attached.resource())
+            api.create(api.RESOURCES, attached.RESOURCE)
         self.api_ready.set()
         self.start("kube-controller-manager", settings.controller_manager(scale=not self.settings.nodes))
         self.start("kube-scheduler", settings.scheduler())
         if self.settings.nodes:
             (STATE / "Corefile").write_text(settings.coredns())
             self.start("coredns", [str(settings.PROGRAMS / "coredns"), "-conf", str(STATE / "Corefile")])
-        with self.step("controllers"):
-            account = "/api/v1/namespaces/default/serviceaccounts/default"
-            self.wait("kube-controller-manager", lambda: api.there(account))
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        self.wait("kube-controller-manager", lambda: api.there(account))
         if self.settings.nodes:
-            with self.step("names"):
-                self.wait("coredns", names_ready)
+            self.wait("coredns", names_ready)
 
     def start_api_server(self) -> None:
         settings.AUDIT.write_text(json.dumps(settings.audit()))
@@ -231,15 +216,13 @@ class World:
         if self.settings.multus:
             self.start(f"{node.name}-dhcp-daemon", attached.dhcp_daemon(node), node)
             self.start(f"{node.name}-dnsmasq", attached.dhcp_server(node), node)
-        with self.step(f"{node.name} containerd"):
-            self.start_containerd(node)
+        self.start_containerd(node)
         # A kubelet that finds no API server waits for longer and longer.
         if not self.api_ready.wait(START):
             raise WorldError(f"{node.name}: no API server after {START:.0f} s")
         self.start(f"{node.name}-kube-proxy", [KUBE, "kube-proxy", f"--config={node.home}/proxy.json"], node)
         self.start_kubelet(node)
-        with self.step(f"{node.name} Ready"):
-            self.wait(f"{node.name}-kubelet", lambda: api.node_ready(node.name))
+        self.wait(f"{node.name}-kubelet", lambda: api.node_ready(node.name))
 
     def enforce_policies(self) -> None:
         """Hold pods to NetworkPolicies, as the network plugins of clusters do that can; for ever."""
@@ -314,7 +297,7 @@ class World:
             self.start("kwok", settings.kwok())
         wanted = api.nodes_ready() + count
         played = range(wanted - count, wanted)
-        with self.step(f"{count} nodes played"), ThreadPoolExecutor(4) as pool:
+        with ThreadPoolExecutor(4) as pool:
             list(pool.map(play_node, played))
             self.wait("kwok", lambda: api.nodes_ready() >= wanted, wanted * 0.2)
 
