@@ -50,6 +50,7 @@ def test_a_release_that_the_image_lacks_is_refused(refused: tuple[ClusterSweep, 
     whys = [hole.why for hole in folding.holes(refused[0].results)]
     words = f"xrootd {LACKING}: the image has no /opt/xrootd/{LACKING}; it has system and of others {RELEASE}"
     assert any(words in why for why in whys), (whys, refused[1])
+    assert not re.search(rf"replacing .*{LACKING}", refused[1]), refused[1]
 
 
 # What is wrong with a whole testbed, before the first deployment

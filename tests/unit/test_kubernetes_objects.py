@@ -99,12 +99,15 @@ def test_a_server_is_told_which_release_it_is() -> None:
     assert container(pod(settings(), origins=1))["command"][5:] == ["system", "1213", "xrootd"]
 
 
-def test_servers_of_different_images_are_no_deployment() -> None:
+def test_servers_of_different_images_or_without_their_release_are_no_deployment() -> None:
     old, new = ({"release": "system", "version": version} for version in ("5.5.3", "5.8.1"))
     assert agreed({"src1": old, "dst1": old}) == old
     said = r"dst1 runs XRootD .*5\.8\.1.*, and src1 runs .*5\.5\.3.*pull_policy"
     with pytest.raises(ClusterError, match=said):
         agreed({"src1": old, "dst1": new})
+    with pytest.raises(ClusterError, match="dst1: the image has no") as lacking:
+        agreed({"src1": new, "dst1": {"unusable": "the image has no /opt/xrootd/5.9.9"}})
+    assert lacking.value.final  # another deployment has the same image
 
 
 @given(st.integers(1, 10**6), st.integers(1, 2**50))

@@ -194,7 +194,13 @@ def reap(settings: Kubernetes) -> list[str]:
 
 
 def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the release that all servers run; raise ClusterError if a node has an older image. Pure."""
+    """Return the release that all servers run. Pure.
+
+    Raises ClusterError if an image lacks it, which is final, or if a node has an older image.
+    """
+    for name, release in releases.items():
+        if "unusable" in release:
+            raise PodError(f"{name}: {release['unusable']}", final=True)
     (first, release), *others = releases.items()
     for name, another in others:
         if another != release:

@@ -23,7 +23,7 @@ from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verbs, obey
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.node import starting
-from tpcsweep.xrootd.releases import in_image
+from tpcsweep.xrootd.releases import ReleaseError, in_image
 from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, LOOPBACK, require_recent
 
 LOGIN_SECONDS = 30.0
@@ -42,9 +42,12 @@ class ServerPrograms:
         self._logged_in = False
 
     def release(self) -> dict[str, Any]:
-        """Describe the release; raises ReleaseError if the image lacks it, or if it is too old."""
-        release = in_image(self._release)
-        require_recent(release)
+        """Describe the release, or say why it is `unusable`: the image lacks it, or it is too old."""
+        try:
+            release = in_image(self._release)
+            require_recent(release)
+        except ReleaseError as error:
+            return {"unusable": str(error)}
         return release.describe()
 
     def start(self) -> None:
