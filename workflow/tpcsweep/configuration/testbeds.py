@@ -93,7 +93,7 @@ class Settings(Strict):
         return {}
 
     def most_bytes(self, _grid: Grid) -> float | None:
-        """Return the most bytes that a sweep sends over external networks; None if it uses none."""
+        """Return the most bytes that a sweep sends over external networks, or None if it uses none."""
         return None
 
 

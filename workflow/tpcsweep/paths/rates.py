@@ -88,7 +88,7 @@ class FoundPath:
 
     @property
     def bandwidth(self) -> float | None:
-        """The smaller known rate of both directions in Gbit/s; None if neither is known."""
+        """The smaller known rate of both directions in Gbit/s, or None if neither is known."""
         return min((rate.found for rate in self.rates if rate.known), default=None)
 
     def to_dict(self) -> dict[str, Any]:

@@ -114,8 +114,8 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
 def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> Iterator[Pods]:
     """Yield the running pods of a deployment, on the nodes of the first free pair; remove leftovers before.
 
-    The scheduler alone knows of deployments that call a node by another label, or run in another namespace. So two
-    deployments could wait for each other's nodes: one lets go of its own after a while, and tries the next pair.
+    The scheduler alone knows of deployments that call a node by another label, or run in another namespace. Two of them
+    could wait for each other's nodes: one lets go of its own after a while, and tries the next pair.
     """
     pairs = [
         pair for pair in nodes.node_pairs(cluster, settings) if settings.serves(pair, request.parameters)

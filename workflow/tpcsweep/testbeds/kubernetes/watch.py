@@ -135,7 +135,7 @@ class PodWatch:
         return self.pods()
 
     def fault(self) -> str | None:
-        """Return the first fault of any pod, in one line; None if there is none.
+        """Return the first fault of any pod, in one line, or None without one.
 
         It asks the API server once, for the Job, when there is a fault.
         """
