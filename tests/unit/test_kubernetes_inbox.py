@@ -20,7 +20,7 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BROKEN, FaultError
 from tpcsweep.measure.readings import MOST
-from tpcsweep.testbeds.kubernetes import testbed
+from tpcsweep.testbeds.kubernetes import site, testbed
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import CopyReports
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
@@ -115,6 +115,23 @@ def test_an_agent_tells_of_copies_as_their_server_does() -> None:
 
 
 EVICTED, CRASHED = "pod src1: Evicted: low on memory", "pod src1: Error: container servers ended"
+
+
+def test_a_refusal_that_comes_before_the_word_of_its_cause_is_explained_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        if not heard.taken_away():
+            heard.receive({"gone": "src1"})
+
+    monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    heard = Inbox(lambda: EVICTED if now > site.GONE_SECONDS / 2 else None, lambda: False)
+    refused = FaultError("src1: the server container: it is gone")
+    assert heard.explain(refused) == f"{EVICTED} ({refused})"
 
 
 @pytest.mark.parametrize(

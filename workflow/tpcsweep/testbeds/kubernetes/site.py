@@ -95,10 +95,13 @@ class Inbox:
 
     def explain(self, error: Exception) -> str | None:
         """Return the fault behind an error, or None; waits a moment, as Kubernetes may notice it later."""
-        give_up = time.monotonic() + (GONE_SECONDS if self._gone else NOTICE_SECONDS)
-        while not (why := self._fault()) and time.monotonic() < give_up:
+        began = time.monotonic()
+        while not (why := self._fault()):
+            # The error may come before the word that a part is gone.
+            if time.monotonic() - began > (GONE_SECONDS if self._gone else NOTICE_SECONDS):
+                return None
             time.sleep(POLL)
-        return f"{why} ({error})" if why else None
+        return f"{why} ({error})"
 
     def blame(self, error: Exception) -> None:
         """Raise FaultError if a fault explains an error."""
