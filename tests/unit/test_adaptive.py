@@ -3,16 +3,12 @@
 
 import itertools
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pandas as pd
 import pytest
 import xarray as xr
@@ -28,7 +24,7 @@ from tpcsweep.planning.rounds import UNREACHABLE, RoundError, Rounds, draw_figur
 from tests.support import synthetic
 from tests.support.notebooks import sketched
 from tests.support.pictures import hues, pixels
-from tests.support.workflow import ROOT, wait_until
+from tests.support.workflow import ROOT
 
 COSTS = Costs(deployment=6.0, point=10.0)
 
@@ -148,8 +144,7 @@ class Fake:
             if self.broken(cell):
                 results.write_placeholder(path, spec, "no route")
             else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(orjson.dumps(synthetic.cell(spec)))
+                results.write_cell(path, spec, synthetic.cell(spec))
 
 
 def configured(folder: Path, sweep: str = SWEEP, **config: Any) -> Configuration:
@@ -280,19 +275,6 @@ def test_only_the_cells_of_a_list_are_left_and_another_text_is_refused(tmp_path:
         (tmp_path / "cells.json").write_text(content)
         with pytest.raises(ConfigurationError, match=r"only: given .*allowed: a "):
             configured(tmp_path, only=f"{tmp_path}/cells.json")
-
-
-def test_a_signal_to_the_rounds_ends_the_run_of_a_round_in_order(tmp_path: Path) -> None:
-    inner = "trap 'kill $!; sleep 0.3; touch tidy; exit 1' INT; touch up; sleep 60 & wait"
-    outer = (
-        "import sys; from tpcsweep.cli.sweeps import run_to_end; from tpcsweep.linux.signals import interruptible\n"
-        "with interruptible():\n    run_to_end(['bash', '-c', sys.argv[1]])\n"
-    )
-    run = subprocess.Popen([sys.executable, "-c", outer, inner], cwd=tmp_path)
-    wait_until((tmp_path / "up").exists, "the round runs")
-    run.send_signal(signal.SIGHUP)
-    assert run.wait(60) == 128 + signal.SIGHUP
-    assert (tmp_path / "tidy").exists()
 
 
 def test_cells_of_an_interrupted_run_are_used_and_damaged_ones_are_measured(tmp_path: Path) -> None:

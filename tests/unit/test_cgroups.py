@@ -4,10 +4,10 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from tpcsweep.linux.rootless import quota_refusal, refusal_text
 from tpcsweep.testbeds import netns
 from tpcsweep.testbeds.netns import MachineError
 
-from tests.support.projects import loaded, problems
+from tests.support.projects import cases, loaded, problems
 
 V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
 V1 = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n"
@@ -121,13 +121,6 @@ USERS, NETWORKS = "user.max_user_namespaces", "user.max_net_namespaces"
 CLONE, APPARMOR = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_unprivileged_userns"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """In the place of /proc."""
-    monkeypatch.setattr(rootless, "PROC", tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("sysctls", "proc", "told"),
     [
@@ -144,10 +137,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
     ],
 )
-def test_all_that_forbids_namespaces_is_named(folder: Path, sysctls: Any, proc: Any, told: list[str]) -> None:
+def test_all_that_forbids_namespaces_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sysctls: Any, proc: Any, told: list[str]
+) -> None:
+    monkeypatch.setattr(rootless, "PROC", tmp_path)
     settings = {f"sys/{name.replace('.', '/')}": f"{value}\n" for name, value in sysctls.items()}
     for name, text in ({"self/status": "Seccomp:\t0\n"} | proc | settings).items():
-        write_text(folder / name, text)
+        write_text(tmp_path / name, text)
     said = refusal_text(SAID)
     assert [text for text in told if text not in said] == []
     assert ("CONFIG_USER_NS" in said, "seccomp" in said) == (not proc, "self/status" in proc)
@@ -187,27 +183,21 @@ def test_a_root_without_all_rights_is_told_which_are_missing() -> None:
     assert said.stdout.startswith("this root has no CAP_CHOWN, CAP_NET_RAW: in a container")
 
 
-@pytest.mark.parametrize(
-    ("asked", "machine", "told"),
-    [
-        (
-            "cores: [0.5, null]",
-            {"no_quotas": "there is no hierarchy: boot"},
-            "cores[0]: given 0.5, allowed: null, or any as root: this user cannot set CPU quotas, as there is no "
-            "hierarchy: boot",
-        ),
-        (
-            "layer: [memory_to_memory, memory_to_disk]",
-            {"disk_writable": False},
-            "layer[1]: given memory_to_disk, allowed: network or memory_to_memory: /var/lib/tpcsweep (disk in "
-            "config/testbeds/one.yaml) cannot be written to by this user: name another folder there, or be root",
-        ),
-    ],
-)
-def test_a_users_limits_are_refused(root: Path, asked: str, machine: dict[str, Any], told: str) -> None:
+REFUSED = """
+cores: [0.5, null]
+    cores[0]: given 0.5, allowed: null, or any as root: this user cannot set CPU quotas, as there is no hierarchy
+layer: [memory_to_memory, memory_to_disk]
+    layer[1]: given memory_to_disk, allowed: network or memory_to_memory: /var/lib/tpcsweep (disk in
+        config/testbeds/one.yaml) cannot be written to by this user: name another folder there, or be root
+"""
+
+
+@pytest.mark.parametrize(("asked", "told"), cases(REFUSED))
+def test_a_users_limits_are_refused(root: Path, asked: str, told: list[str]) -> None:
     sweep = f"parameters: {{{asked}}}"
     assert problems(root, sweep) == []
-    assert problems(root, sweep, **machine) == [f"config/sweeps/one.yaml: parameters.{told}"]
+    found = problems(root, sweep, no_quotas="there is no hierarchy", disk_writable=False)
+    assert found == [f"config/sweeps/one.yaml: parameters.{line}" for line in told]
 
 
 def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp_path: Path) -> None:
@@ -236,48 +226,31 @@ def test_plain_groups_have_no_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         hierarchy().group("tpc-x-src1").create(0.5)
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes a machine of a root who lacks nothing but what is given."""
-    (tmp_path / "tun").touch()
-
-    def lacking(
-        programs: str = "",
-        refused: str = "",
-        netem: bool = True,
-        tun: str = "tun",
-        groups: str = "",
-        files: int = 1024,
-        user: str = "root",
-    ) -> None:
-        monkeypatch.setattr("os.geteuid", lambda: 1000 if refused else 0)
-        missing = programs.split()
-        monkeypatch.setattr("shutil.which", lambda name, **_: None if name in missing else "/bin/x")
-        monkeypatch.setattr(netns, "netem_works", lambda: netem)
-        monkeypatch.setattr(netns, "TUN", tmp_path / tun)
-        monkeypatch.setattr(netns.rootless, "namespace_refusal", lambda: refused)
-        monkeypatch.setattr(netns.cgroups, "hierarchy", lambda: Hierarchy(1, tmp_path / groups, tmp_path))
-        monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
-        monkeypatch.setattr(netns, "USER", user)
-
-    return lacking
-
-
 GRIDFTP = "globus-url-copy globus-gridftp-server"
+WHOLE: dict[str, Any] = {"programs": "", "refused": "", "netem": True, "tun": "tun", "groups": ""}
+WHOLE |= {"files": 1024, "user": "root"}
+
+
+def machine(folder: Path, patch: pytest.MonkeyPatch, **lacking: Any) -> None:
+    """Make this the machine of a root who lacks nothing but what is given."""
+    its = SimpleNamespace(**WHOLE | lacking)
+    missing, groups = its.programs.split(), Hierarchy(1, folder / its.groups, folder)
+    patch.setattr("os.geteuid", lambda: 1000 if its.refused else 0)
+    patch.setattr("shutil.which", lambda name, **_: None if name in missing else "/bin/x")
+    patch.setattr(netns, "netem_works", lambda: its.netem)
+    patch.setattr(netns, "TUN", folder / its.tun)
+    patch.setattr(netns.rootless, "namespace_refusal", lambda: its.refused)
+    patch.setattr(netns.cgroups, "hierarchy", lambda: groups)
+    patch.setattr("resource.getrlimit", lambda _: (its.files, its.files))
+    patch.setattr(netns, "USER", its.user)
 
 
 @pytest.mark.parametrize(
     ("lacking", "told"),
     [
-        (
-            {"programs": "xrootd tc"},
-            "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-",
-        ),
+        ({"programs": "xrootd tc"}, "xrootd, tc; .* `make setup`, or apt-get install iproute2 xrootd-"),
         ({"refused": "sysctl -w this=1"}, "need root or user namespaces.*: sysctl -w this=1"),
-        (
-            {"netem": False, "tun": "none"},
-            "/none .*No such file.*: as root modprobe sch_netem, or modprobe tun .*chmod 666",
-        ),
+        ({"netem": False, "tun": "none"}, "/none .*No such.* modprobe sch_netem, or modprobe tun .*666"),
         ({"netem": False, "tun": "tun"}, r"/tun for .* cannot be used \(Inappropriate ioctl for device\)"),
         ({"groups": "tun"}, "/tun: Not a directory: mount it writable"),
         ({"files": 64}, "open no more than 64 files: ulimit -n 1024"),
@@ -285,9 +258,10 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
         ({"programs": GRIDFTP}, r"make setup EXTRAS=globus`$"),
     ],
 )
-def test_what_is_missing_is_named(here: Callable[..., None], lacking: dict[str, str], told: str) -> None:
-    here(GRIDFTP)
+def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: Any, lacking: Any, told: str) -> None:
+    (tmp_path / "tun").touch()
+    machine(tmp_path, monkeypatch, programs=GRIDFTP)
     netns.require_machine(["curl"])  # which needs none of them
-    here(**lacking)
+    machine(tmp_path, monkeypatch, **lacking)
     with pytest.raises(MachineError, match=told):
         netns.require_machine(["curl", "globus-url-copy"])

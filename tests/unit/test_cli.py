@@ -3,13 +3,15 @@
 
 import json
 import shlex
-import subprocess
+import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import click
+import pandas as pd
 import pytest
 import xarray as xr
 import yaml
@@ -22,7 +24,7 @@ from tpcsweep.testbeds.netns import MachineError
 
 from tests.support import synthetic
 from tests.support.commands import tpcsweep
-from tests.support.workflow import ROOT, gone, wait_until
+from tests.support.workflow import ROOT, background, gone, wait_until
 
 EXAMPLE = str(ROOT / "examples/surface.nc")
 
@@ -34,16 +36,13 @@ def failed(*arguments: str) -> str:
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
     """A sweep of four cells, in the current folder; nothing is measured."""
-    monkeypatch.chdir(tmp_path)
-    for name, text in (
-        ("testbeds/netns", "kind: netns\n"),
-        ("sweeps/probe", "parameters: {rtt: [5, 20], streams: [1, 2], tcp_buffer: 4 MiB}\n"),
-        ("config", "sweep: probe\ntestbed: netns\n"),
-    ):
-        write_text(tmp_path / f"config/{name}.yaml", text)
-    return load({"sweep": "probe", "testbed": "netns"}, Path())
+    monkeypatch.chdir(root)
+    sweep = "parameters: {rtt: [5, 20], streams: [1, 2], tcp_buffer: 4 MiB}\n"
+    Path("config/sweeps/one.yaml").rename("config/sweeps/probe.yaml").write_text(sweep)
+    Path("config/config.yaml").write_text("sweep: probe\ntestbed: one\n")
+    return load({"sweep": "probe", "testbed": "one"}, Path())
 
 
 def fill(study: Configuration, cells: int) -> None:
@@ -73,7 +72,7 @@ def test_every_command_has_an_example_and_every_option_has_help(name: str) -> No
     [
         ("calib", ["calibrate"]),
         ("check --sweep pr", ["probe"]),
-        ("check --testbed ", ["netns"]),
+        ("check --testbed ", ["one"]),
         ("export open", ["openmetrics"]),
     ],
 )
@@ -88,17 +87,15 @@ def test_a_sweep_that_can_run_has_no_findings(study: Configuration, monkeypatch:
     monkeypatch.setattr(testbeds.load_testbed("netns"), "require", lambda _: None)
     done = tpcsweep("check")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "probe: all checks passed")
-    row = {"subject": "netns", "check": "can deploy", "status": "ok", "reason": ""}
+    row = {"subject": "one", "check": "can deploy", "status": "ok", "reason": ""}
     assert json.loads(tpcsweep("check", "--json").stdout) == {"study": "probe", "findings": [row]}
     assert not study.folder.exists()
 
 
 @pytest.mark.usefixtures("study")
 def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def require(_: object) -> None:
-        raise MachineError("the netns testbed cannot run on this machine")
-
-    monkeypatch.setattr(testbeds.load_testbed("netns"), "require", require)
+    refused = Mock(side_effect=MachineError("the netns testbed cannot run on this machine"))
+    monkeypatch.setattr(testbeds.load_testbed("netns"), "require", refused)
     parameters = "{tool: [curl, globus-url-copy], copy_mode: push, tcp_streams: 2}"
     Path("config/sweeps/probe.yaml").write_text(f"parameters: {parameters}\n")
     monkeypatch.setenv("PATH", "/nowhere")
@@ -109,23 +106,21 @@ def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: py
     assert any(line.startswith("the extra globus") for line in lines)
     assert lines[-1] == "the netns testbed cannot run on this machine"
     assert "can run" not in tpcsweep("check").stdout
-    alone = json.loads(tpcsweep("check", "netns", "--json").stdout)
+    alone = json.loads(tpcsweep("check", "one", "--json").stdout)
     assert [found["reason"] for found in alone["findings"]] == lines[-1:]
 
 
 @pytest.mark.usefixtures("study")
 def test_a_testbed_with_checks_of_its_own_yields_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        testbeds.Finding("a", "list", "ok", "3 [ms]"),
-        testbeds.Finding("b", "delete", "failed", "HTTP 403"),
-    ]
+    rows = [testbeds.Finding("a", "list", "ok", "3 [ms]")]
+    rows += [testbeds.Finding("b", "delete", "failed", "HTTP 403")]
     monkeypatch.setattr(testbeds.load_testbed("netns"), "check", lambda _: iter(rows), raising=False)
-    done = tpcsweep("check", "netns")
-    assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "netns: 1 of 2 checks failed")
+    done = tpcsweep("check", "one")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "one: 1 of 2 checks failed")
     assert "3 [ms]" in done.stdout
     assert "HTTP 403" in done.stdout
     rows.pop()
-    assert tpcsweep("check", "netns").exit_code == 0
+    assert tpcsweep("check", "one").exit_code == 0
 
 
 @pytest.mark.usefixtures("study")
@@ -136,7 +131,7 @@ def test_reaped_deployments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     left = ["demo, rtt=5, pid 7"]
     monkeypatch.setattr(testbeds.load_testbed("netns"), "reap", lambda _: left)
     assert tpcsweep("reap").stdout == "reaped: demo, rtt=5, pid 7\n"
-    assert json.loads(tpcsweep("reap", "--json").stdout) == {"testbed": "netns", "reaped": left}
+    assert json.loads(tpcsweep("reap", "--json").stdout) == {"testbed": "one", "reaped": left}
     left.clear()
     assert tpcsweep("reap").stdout == "reaped: nothing was left\n"
 
@@ -161,7 +156,7 @@ def test_adaptive_passes_cells_and_arguments(study: Configuration, monkeypatch: 
     def run(argv: Sequence[str]) -> int:
         asked.append(argv)
         only = next(word.removeprefix("only=") for word in argv if word.startswith("only="))
-        limited = load({"sweep": "probe", "testbed": "netns", "only": only}, Path())
+        limited = load({"sweep": "probe", "testbed": "one", "only": only}, Path())
         fill(limited, len(limited.grid.cells))
         return 0
 
@@ -175,7 +170,7 @@ def test_adaptive_passes_cells_and_arguments(study: Configuration, monkeypatch: 
     [argv, *_] = asked
     words = list(argv)
     assert words[words.index("--cores") :][:3] == ["--cores", "1", "--quiet"]
-    assert {"sweep=probe", "testbed=netns", "results=results"} <= set(words)
+    assert {"sweep=probe", "testbed=one", "results=results"} <= set(words)
     assert words[-2:] == ["--", "cells"]
     assert drawn == [study.folder / "adaptive"]
 
@@ -188,15 +183,21 @@ def test_an_error_that_is_no_share_and_a_testbed_that_simulates_are_refused() ->
     assert "this testbed simulates" in failed("adaptive", "--testbed", simulation)
 
 
-def test_a_snakemake_of_a_killed_command_is_killed(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    command = ["sh", "-c", "echo $$ >pid; exec sleep 60"]
-    code = f"from tpcsweep.cli.sweeps import run_to_end; run_to_end({command})"
-    started = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
-    wait_until(lambda: pid.exists() and pid.read_text().strip(), "it runs")
-    started.kill()
-    started.wait()
+@pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGKILL])
+def test_snakemake_ends_with_its_command(tmp_path: Path, how: signal.Signals) -> None:
+    """In order, unless the command is killed."""
+    pid, killed = tmp_path / "pid", how == signal.SIGKILL
+    inner = "trap 'sleep 0.3; touch tidy; exit 1' INT; echo $$ >pid; while [ -e pid ]; do sleep 0.1; done"
+    outer = (
+        "import sys; from tpcsweep.cli.sweeps import run_to_end; from tpcsweep.linux.signals import interruptible\n"
+        "with interruptible():\n    run_to_end(['bash', '-c', sys.argv[1]])\n"
+    )
+    with background([sys.executable, "-c", outer, inner], cwd=tmp_path) as command:
+        wait_until(lambda: pid.exists() and pid.read_text().strip(), "the round runs")
+        command.send_signal(how)
+        assert command.wait(60) == (-how if killed else 128 + how)
     wait_until(lambda: gone(int(pid.read_text())), "the round has ended")
+    assert (tmp_path / "tidy").exists() != killed
 
 
 @pytest.mark.usefixtures("study")
@@ -257,7 +258,7 @@ def test_a_crate_contains_the_sweep_of_the_results(study: Configuration) -> None
     assert done.stdout.splitlines()[1] == f"archive: {Path('results/probe/crate.zip').absolute()}"
     assert (crate / "config/sweeps/probe.yaml").is_file()
     packed = yaml.safe_load((crate / "config/config.yaml").read_text())
-    assert packed == {"sweep": "probe", "testbed": "netns"}
+    assert packed == {"sweep": "probe", "testbed": "one"}
     assert "Authors and licence are those of the software" in done.stderr
 
 
@@ -276,21 +277,12 @@ def test_a_crate_of_a_dataset_from_elsewhere_contains_no_sweep() -> None:
 def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
     from tpcsweep.testbeds.simulation import calibrating
 
-    quick, fitted = calibrating.calibrate, []
-
-    def calibrate(*seen: Any) -> Any:
-        fitted.append(quick(*seen, resamples=5))
-        return fitted[0]
-
-    monkeypatch.setattr(calibrating, "calibrate", calibrate)
-    monkeypatch.setattr(
-        calibrating, "predict_left_out", lambda *_: xr.Dataset({"a": ("x", [1])}).to_dataframe()
-    )
+    monkeypatch.setattr(calibrating, "calibrate", partial(calibrating.calibrate, resamples=5))
+    monkeypatch.setattr(calibrating, "predict_left_out", lambda *_: pd.DataFrame({"a": [1]}))
     done = tpcsweep("calibrate", EXAMPLE, "--json")
     assert json.loads(done.stdout)["parameters"]["window_share"]["unit"] == "1"
     assert {"calibration.yaml", "calibration.csv"} <= {path.name for path in Path().iterdir()}
     assert load({"sweep": "probe", "testbed": "calibration.yaml"}, Path()).testbed.simulated
-    monkeypatch.setattr(calibrating, "calibrate", lambda *_: fitted[0])
     shown = tpcsweep("calibrate", EXAMPLE, "-o", "ours.yaml").stdout
     assert "window_share" in shown
     assert shown.splitlines()[-1] == f"testbed: {Path('ours.yaml').absolute()}"

@@ -23,24 +23,17 @@ from tpcsweep.client import __main__ as client
 from tpcsweep.tools import Worker
 from tpcsweep.tools.gfal import GfalCopy
 
-class Sleeps(GfalCopy):
+class Runs(GfalCopy):
+    def __init__(self, *command):
+        self.argv = command
     def command(self, transfer, credentials, folder):
-        return ["sleep", transfer.copy_mode]
+        return [word.replace("MODE", transfer.copy_mode) for word in self.argv]
     def environment(self, credentials, folder):
         return {"PATH": "/usr/bin:/bin"}
 
-class Refuses(Sleeps):
+class Refuses(Runs):
     def prepare(self, transfer, credentials, folder):
         raise RuntimeError("no token to be had")
-
-class Missing(Sleeps):
-    def command(self, transfer, credentials, folder):
-        return ["/no/such/program"]
-
-class Marks(Sleeps):
-    def command(self, transfer, credentials, folder):
-        lines = [f"echo Stripe Bytes Transferred: {size}" for size in (0, 5, 9)]
-        return ["sh", "-c", "; sleep 0.2; ".join(lines)]
 
 class Works(Worker):
     name = "works"
@@ -53,8 +46,10 @@ class Works(Worker):
     def versions(self):
         return {}
 
+marks = "; sleep 0.2; ".join(f"echo Stripe Bytes Transferred: {size}" for size in (0, 5, 9))
 client.PAUSE = 0.01
-client.TOOLS.update(sleeps=Sleeps(), refuses=Refuses(), missing=Missing(), marks=Marks())
+client.TOOLS.update(sleeps=Runs("sleep", "MODE"), refuses=Refuses(), missing=Runs("/no/such/program"))
+client.TOOLS.update(marks=Runs("sh", "-c", marks))
 client.TOOLS.update(works=Works(sys.argv[2]), broken=Works("raise SystemExit('no such library')"))
 asyncio.run(client.serve(Path("/"), Path(sys.argv[3])))
 """
@@ -79,8 +74,6 @@ for line in sys.stdin.buffer:
 os._exit(0)
 """
 """Copies by sleeping for as many seconds as the copy mode says; `fail`, `die` and `mark` are other ways to end."""
-
-
 Started = subprocess.Popen[bytes]
 
 

@@ -32,17 +32,8 @@ def made(
     truth *= np.exp(between * generator.normal(size=shape))
     found = truth[..., None] * np.exp(noise * generator.normal(size=(*shape, repetitions)))
     half = 1.96 * noise * found
-    axes = {
-        "rtt": [0.0, 5.0, 10.0, 20.0, 50.0, 100.0],
-        "streams": np.arange(1, 8 * sweeps + 1),
-        "repetition": np.arange(1, repetitions + 1),
-    }
-    return synthetic.bare(found, half, axes)
-
-
-def by_sweep(cells: pd.DataFrame) -> list[pd.DataFrame]:
-    """The cells of each of the sweeps that lie side by side."""
-    return [part for _, part in cells.groupby((cells["streams"] - 1) // 8)]
+    axes = {"rtt": [0.0, 5.0, 10.0, 20.0, 50.0, 100.0], "streams": [*range(1, 8 * sweeps + 1)]}
+    return synthetic.bare(found, half, axes | {"repetition": [*range(1, repetitions + 1)]})
 
 
 def any_different(found: Comparison) -> bool:
@@ -115,12 +106,12 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
 @pytest.mark.parametrize(("repetitions", "between"), [(1, 0.0), (3, 0.0), (3, 0.1)])
 def test_a_known_effect_is_found_and_covered(repetitions: int, between: float) -> None:
     base, new = made(3, repetitions, sweeps=60), made(4, repetitions, 0.9, between=between, sweeps=60)
-    found = compare(base, new)
-    means = [*map(effects.overall_effect, by_sweep(found.cells))]
+    cells = compare(base, new).cells
+    means = [effects.overall_effect(sweep) for _, sweep in cells.groupby((cells["streams"] - 1) // 8)]
     assert np.mean([mean.low <= 0.9 <= mean.high for mean in means]) > 0.91
     assert np.mean([mean.high < 1 for mean in means]) > 0.99
-    cells = found.cells["ratio_low"].le(0.9) & found.cells["ratio_high"].ge(0.9)
-    assert between or 0.94 < cells.mean() < 0.98
+    covered = cells["ratio_low"].le(0.9) & cells["ratio_high"].ge(0.9)
+    assert between or 0.94 < covered.mean() < 0.98
 
 
 def test_one_cell_that_differs_is_named() -> None:

@@ -2,6 +2,7 @@
 """Conditions of imports: what they may have in them, which rows meet them, and that nothing of them is run."""
 
 import contextlib
+import io
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.importing import ConditionError, rows_meeting
 
-TABLE = pd.DataFrame(
-    {
-        "tool": ["curl", "gfal copy", "curl", ""],
-        "streams": ["1", "2", "64", ""],
-        "rate (MB/s)": ["0.5", "", "2e3", "-1"],
-        "state": ["DONE", "LOST", "7", "DONE"],
-        "from": ["a", "b", "c", "d"],
-    },
-    dtype=str,
-)
+ROWS = """tool,streams,rate (MB/s),state,from
+curl,1,0.5,DONE,a
+gfal copy,2,,LOST,b
+curl,64,2e3,7,c
+,,-1,DONE,d
+"""
+TABLE = pd.read_csv(io.StringIO(ROWS), dtype=str, keep_default_na=False)
 
 
 def rows(condition: str, table: pd.DataFrame = TABLE) -> list[int]:
@@ -50,14 +48,9 @@ def test_rows_that_meet_a_condition(condition: str, met: list[int]) -> None:
 
 
 def test_parquet_has_more_than_text() -> None:
-    table = pd.DataFrame(
-        {
-            "ok": [True, False, True],
-            "code": pd.array([1, None, 3], dtype="Int64"),
-            "began": pd.to_datetime(["2020-01-01", "2020-06-01", None]),
-            "site": pd.Categorical(["a", None, "b"]),
-        }
-    )
+    table = pd.DataFrame({"ok": [True, False, True], "code": pd.array([1, None, 3], dtype="Int64")})
+    table["began"] = pd.to_datetime(["2020-01-01", "2020-06-01", None])
+    table["site"] = pd.Categorical(["a", None, "b"])
     assert rows("ok", table) == [0, 2]
     assert rows("not ok or code == 3", table) == [1, 2]
     assert rows("code != 1", table) == [1, 2]

@@ -4,12 +4,11 @@
 import json
 import re
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
 from rich.console import Console
 from tpcsweep.cli.sweeps import grid_summary, grid_table
 from tpcsweep.configuration import checks, units
@@ -17,7 +16,6 @@ from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import ConfigurationError, WorkflowSettings, cell_spec, load
 from tpcsweep.configuration.parameters import WORD, Parameters, complete
 from tpcsweep.configuration.problems import quoted
-from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.testbeds.netns.checks import check, this_machine
 from tpcsweep.tools import TOOLS
@@ -45,16 +43,10 @@ def test_the_shipped_configuration_takes_minutes() -> None:
     )
 
 
-@cache
-def validator(kind: str) -> Draft202012Validator:
-    schema = json.loads((FOLDER / f"{kind}.schema.json").read_text())
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema)
-
-
 @pytest.mark.parametrize(("kind", "path"), SHIPPED, ids=lambda value: getattr(value, "stem", value))
 def test_shipped_files_are_valid_by_their_schema(kind: str, path: Path) -> None:
-    validator(kind).validate(yaml.safe_load(path.read_text()))
+    schema = json.loads((FOLDER / f"{kind}.schema.json").read_text())
+    jsonschema.validate(yaml.safe_load(path.read_text()), schema, jsonschema.Draft202012Validator)
     named = re.search(r"^# yaml-language-server: \$schema=(.+)$", path.read_text(), re.MULTILINE)
     assert named and (path.parent / named[1]).resolve() == FOLDER / f"{kind}.schema.json"
 
@@ -152,9 +144,7 @@ PARAMETERS = ", ".join(Parameters.model_fields)
     {
         "parameters: {rtt: [5 ms, 50 Mbit/s]}": f"parameters.rtt[1]: given '50 Mbit/s', allowed: {A_TIME}",
         "parameters: {rtt: 1:30}": f"parameters.rtt: given '1:30', allowed: {A_TIME}",
-        "parameters: {rtt: true}": f"parameters.rtt: given True, allowed: {A_TIME}",
         "parameters: {cores: [0]}": f"parameters.cores[0]: given 0, allowed: {CORES}",
-        "parameters: {streams: 0}": f"parameters.streams: given 0, allowed: {units.STREAMS.allowed()}",
         "parameters: {streams: []}": "parameters.streams: given [], allowed: a list of at least one value",
         "parameters: {rtt: [50, 50 ms]}": f"parameters.rtt: given 50.0 {ONCE}",
         "parameters: {xrootd: [Mine, mine]}": f"parameters.xrootd: given 'Mine', 'mine' {ONCE}",
@@ -172,10 +162,6 @@ PARAMETERS = ", ".join(Parameters.model_fields)
         "parameters: {rtt: [1, 2]}\nnotebooks: {curves: {x: rtt, curve: rtt}}": (
             "notebooks.curves.curve: given rtt, allowed: another axis; the sweep has none"
         ),
-        "measurement: {min_tim: 5}": (
-            f"measurement.min_tim: {UNKNOWN} min_time? one of {', '.join(Measurement.model_fields)}"
-        ),
-        "measurement: {interval: 1 ns}": f"measurement.interval: given '1 ns', allowed: {units.INTERVAL.allowed()}",
         "measurement: {min_time: 5 s, max_time: 1 s}": (
             "measurement: given min_time 5 s and max_time 1 s, allowed: min_time at most max_time"
         ),
@@ -189,7 +175,6 @@ PARAMETERS = ", ".join(Parameters.model_fields)
         "measurement: {until: files, files: 0, max_time: 1 h}": (
             f"measurement.files: given 0, allowed: {replace(units.FILES, null='another rule').allowed()}"
         ),
-        "max_cells: many\nparameters: {rtt: 1}": f"max_cells: given 'many', allowed: {units.CELLS.allowed()}",
         "seed: 1\nparameters: {}\nseed: 2": "line 3: given the key 'seed' twice, allowed: YAML, each key once",
         "": "given an empty file, allowed: a mapping with names as keys",
         "seed: 1": "parameters: given nothing, allowed: one parameter or more, with a list for an axis, "
@@ -206,7 +191,6 @@ def test_a_wrong_sweep_is_refused(root: Path, text: str, message: str) -> None:
         "kind: netn": "kind: given 'netn', allowed: netns? one of netns, kubernetes, endpoints, simulation",
         "cpus: 1": "kind: given nothing, allowed: one of netns, kubernetes, endpoints, simulation",
         "kind: netns\ncpus: 0": f"cpus: given 0, allowed: {replace(units.CPUS, null='all').allowed()}",
-        "kind: netns\nmax_bandwidth: 1 Tbit/s": f"max_bandwidth: given '1 Tbit/s', allowed: {units.EMULATED.allowed()}",
         "kind: netns\nmax_rt: 5": f"max_rt: {UNKNOWN} max_rtt? one of {', '.join(Netns.model_fields)}",
     }.items(),
 )

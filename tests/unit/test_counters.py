@@ -9,7 +9,6 @@ import sys
 import time
 from typing import Any
 from unittest import mock
-from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -145,7 +144,7 @@ def test_looks_that_take_long_are_far_between(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(machine, "THREAD_INTERVAL", 0.0)
     monkeypatch.setattr(machine, "SHARE", 1e-9)
     proc = os.open("/proc", os.O_RDONLY)
-    pids = Mock(return_value=[os.getpid()])
+    pids = mock.Mock(return_value=[os.getpid()])
     watched = Threads(proc, pids)
     assert watched.read() is watched.read()
     pids.assert_called_once()

@@ -32,6 +32,7 @@ AXES |= {"streams": [1, 2, 4, 8, 16], "repetition": [1, 2]}
 HOLES = [{"origins": 2, "tool": "curl"}, {"streams": 4, "repetition": 2}]
 LATEST = 40
 """The last sample of any cell, in intervals."""
+FORTY = {"origins": [1, 2], "streams": [*range(1, 11)], "repetition": [1, 2]}
 Cells = dict[Path, dict[str, Any]]
 
 
@@ -114,9 +115,6 @@ def test_every_transfer_is_a_row(written: tuple[Path, dataset.Folded], uneven: C
     assert set(TRANSFERS) <= set(found)
 
 
-FORTY = {"origins": [1, 2], "streams": [*range(1, 11)], "repetition": [1, 2]}
-
-
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Files of 40 cells, of which processes take three at a time after the first five."""
@@ -152,10 +150,7 @@ def test_a_file_twice_or_missing_is_named(files: list[Path]) -> None:
 
 
 def test_a_process_that_dies_is_an_error(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    def dying(*_: Any) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    monkeypatch.setattr(cells.Reader, "_fixed", dying)
+    monkeypatch.setattr(cells.Reader, "_fixed", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     monkeypatch.setattr(cells, "SERIAL_CELLS", 0)
     with pytest.raises(dataset.DatasetError, match="a process that reads cell files was killed"):
         dataset.fold(files, FORTY, processes=2)

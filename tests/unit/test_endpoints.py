@@ -37,22 +37,36 @@ def settings(url: str = "davs://a.example/x", **changes: Any) -> Endpoints:
     return Endpoints.model_validate({**content, **changes})
 
 
+LOCAL, ROOT_URL = {"urls": ["file:///y"]}, {"urls": ["roots://b.example//y/"]}
+KEY = {"certificate": "c", "key": "k"}
+
+
 @pytest.mark.parametrize(
-    "url", ["gsiftp://a.example/x", "file://a/x", "file:///", "davs://", "davs://a/x?authz=secret"]
+    ("url", "changes", "why"),
+    [
+        ("gsiftp://a.example/x", {}, "URL of a folder"),
+        ("file://a/x", {}, "URL of a folder"),
+        ("file:///", {}, "URL of a folder"),
+        ("davs://", {}, "URL of a folder"),
+        ("davs://a/x?authz=secret", {}, "URL of a folder"),
+        ("root://a.example/x", {}, "for both ends"),
+        ("root://a.example/x", {"pair": {"destination": ROOT_URL}, "credentials": KEY}, "a proxy"),
+        # A local folder needs a server at the other end and a credential that its tools can show.
+        ("file:///x", {"pair": {"destination": LOCAL}}, "a server at one end"),
+        ("file:///x", {"pair": {"source": {"urls": ["file:///x", "davs://a/x"]}}}, "one URL for a local"),
+        ("file:///x", {"pair": {"source": LOCAL | {"credentials": {}}}}, "those of the other end"),
+        ("root://a/x", {"pair": {"destination": LOCAL}}, "for davix-get"),
+        ("file:///x", {"credentials": {"token_file": "t"}}, "a proxy, or certificate and key"),
+    ],
 )
-def test_other_urls_are_refused(url: str) -> None:
-    with pytest.raises(ValidationError):
-        settings(url)
+def test_settings_that_no_tool_can_use_are_refused(url: str, changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        settings(url, **changes)
 
 
-def test_a_pair_by_the_root_protocol_has_one_form_and_one_scheme() -> None:
-    ends = {"destination": {"urls": ["roots://b.example//y/"]}}
-    pair = settings("root://a.example:1094/x", pair=ends).pairs[0]
+def test_a_pair_by_the_root_protocol_has_one_form() -> None:
+    pair = settings("root://a.example:1094/x", pair={"destination": ROOT_URL}).pairs[0]
     assert (*pair.source.urls, *pair.destination.urls) == ("root://a.example:1094//x", "roots://b.example//y")
-    with pytest.raises(ValidationError, match="for both ends"):
-        settings("root://a.example/x")
-    with pytest.raises(ValidationError, match="a proxy"):
-        settings("root://a.example/x", pair=ends, credentials={"certificate": "c", "key": "k"})
 
 
 @pytest.mark.parametrize(
@@ -65,38 +79,15 @@ def test_a_pair_by_the_root_protocol_has_one_form_and_one_scheme() -> None:
         (("davs://a/x", "file:///y"), "davix-put", "davix-get with the https URLs of this pair (a local"),
     ],
 )
-def test_a_tool_for_another_protocol_or_for_other_ends_is_refused(
-    ends: tuple[str, str], tool: str, allowed: str
-) -> None:
+def test_a_tool_for_another_protocol_or_other_ends_is_refused(ends: Any, tool: str, allowed: str) -> None:
     testbed = settings(ends[0], pair={"destination": {"urls": [ends[1]]}})
     how = {"until": "files", "files": 1, "max_time": 10}
-    mode = TOOLS[tool].copy_modes[0]
-    parameters = {"tool": tool, "pair": "a-b", "file_size": 1024, "copy_mode": mode}
+    parameters = {"tool": tool, "pair": "a-b", "file_size": 1024, "copy_mode": TOOLS[tool].copy_modes[0]}
     sweep = Sweep.model_validate({"parameters": parameters, "measurement": how, "retry_share": 0})
     files = ("s.yaml", "t", testbed, "t.yaml", Path("results"))
     [problem] = check(Configuration("s", sweep, *files, expand(sweep), requested={}))
     assert problem.key == "parameters.tool"
     assert allowed in problem.allowed
-
-
-LOCAL = {"urls": ["file:///y"]}
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"pair": {"destination": LOCAL}}, "a server at one end"),
-        ({"pair": {"source": {"urls": ["file:///x", "davs://a/x"]}}}, "one URL for a local folder"),
-        ({"pair": {"source": {"urls": ["file:///x"], "credentials": {}}}}, "those of the other end"),
-        ({"pair": {"source": {"urls": ["root://a/x"]}, "destination": LOCAL}}, "for davix-get"),
-        ({"credentials": {"token_file": "t"}}, "a proxy, or certificate and key"),
-    ],
-)
-def test_a_local_folder_needs_a_server_at_the_other_end_and_a_credential_that_its_tools_can_show(
-    changes: dict[str, Any], why: str
-) -> None:
-    with pytest.raises(ValidationError, match=why):
-        settings("file:///x", **changes)
 
 
 def test_a_local_folder_has_the_credentials_of_the_other_end() -> None:

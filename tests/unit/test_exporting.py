@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep import dataset
-from tpcsweep.dataset.tables import escape_formula, unescape_formula, write_csv
+from tpcsweep.dataset.tables import escape_formula, write_csv
 from tpcsweep.exporting import UNITS, ExportError, exposition, monitoring_lines, zarr
 from tpcsweep.flags import FLAGS
 from tpcsweep.importing import read_table
@@ -32,11 +32,11 @@ from tpcsweep.variables import SUMMARY
 
 from tests.support import synthetic
 from tests.support.dashboards import asked, dashboard, queries
-from tests.support.synthetic import FOUR_AXES, write_sweep
 
 AXES = {"cores": [0.5, None], "rtt": [5.0, 50.0], "streams": [1, 12], "repetition": [1, 2]}
 FAILED = {"cores": 0.5, "rtt": 5.0, "streams": 1, "repetition": 1}
 MISSING = {"cores": None, "rtt": 50.0, "streams": 12, "repetition": 2}
+VARIABLES = {"sweep": "demo", "testbed": "netns"}
 
 
 @pytest.fixture(scope="module")
@@ -174,15 +174,11 @@ def test_a_store_has_all_groups_as_they_are_or_is_not_there(tmp_path: Path) -> N
     assert made == ["dataset.nc", "dataset.nc.sha256", "store.zarr"]
 
 
-VARIABLES = {"sweep": "demo", "testbed": "netns"}
-
-
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    axes = {name: values[:2] for name, values in FOUR_AXES.items()}
-    folded = dataset.fold(write_sweep(tmp_path_factory.mktemp("cells"), axes), axes)
+def written(folded: SimpleNamespace) -> dict[str, set[str]]:
     # What is not known of a made-up cell is written of a real one.
-    summary = folded.summary.assign({name: folded.summary[name].fillna(1.0) for name in SUMMARY})
+    known = {name: folded.summary[name].fillna(1.0) for name in SUMMARY}
+    summary = folded.summary.assign(known).expand_dims("origins")
     running = CellMetrics()
     running.begin(VARIABLES, {"deployment": "a", "streams": "4"})
     for of in ("src1", "dst1", "client"):
@@ -239,8 +235,6 @@ def common(ours: Any, theirs: Any) -> Any:
 
 FORMULAS = st.builds("".join, st.lists(st.sampled_from([*"=+-@＝;, \t\r\n'\"a1"]), max_size=12))
 TEXTS = st.text(max_size=20) | FORMULAS
-
-
 ATTACKS = ['=HYPERLINK("http://x")', "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)"]
 SUMS = ["\t=1+1", "  =1+1", "＝1+1", "a\n=1+1", "a;=1+1", "'=1+1"]
 
@@ -267,9 +261,6 @@ def test_what_importing_reads_back_is_what_was_written(tmp_path_factory: Any, ce
     assert table.columns.tolist() == ["=name", "figure", "last"]
     assert table["=name"].tolist() == [re.sub("\r\n?", "\n", text) for text, _ in cells]
     assert [float(value) for value in table["figure"]] == [value for _, value in cells]
-    for text, _ in cells:
-        assert unescape_formula(escape_formula(text)) == text
-        assert escape_formula(text) == text or escape_formula(text).replace("'", "") == text.replace("'", "")
 
 
 def test_pandas_reads_numbers_as_numbers_and_a_table_without_rows_has_its_head(tmp_path: Path) -> None:

@@ -11,13 +11,11 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import xarray as xr
-import yaml
 from bs4 import BeautifulSoup
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nbconvert.filters import markdown2html
 from tpcsweep import dataset, pages
-from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import STATUS, Folded, flag_masks, flagged
 from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.figures import limits
@@ -33,11 +31,14 @@ from tpcsweep.templates import as_json, percent, render
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS
 
 from tests.support.large import large
+from tests.support.projects import study_of
 from tests.support.synthetic import write_sweep
-from tests.support.workflow import ROOT
 
 AXES = {"cores": [1.0, 2.0], "rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
 CELLS = 12
+READABLE = st.characters(exclude_categories=["C"])
+TEXTS = st.text(READABLE, max_size=30) | st.text("<>&\"'=/ab `*_[](){}#!|~$\\:-\n", max_size=30)
+SCRIPT = "<script>document.title = 'owned'</script>"
 HOSTILE = "</script><script>document.body.id='owned'</script><img src=x onerror=alert(1)>"
 
 
@@ -71,12 +72,8 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
     shape = summary.throughput.shape
     masks = flag_masks(summary)
     flags = [0, 0, 0, *(masks[flag] for flag in ("not_steady", "files_missing", "wide_interval"))]
-    drawn = {
-        "throughput": st.floats(0.001, 2),
-        "status": st.sampled_from([0, 1, 1, 1, 2]),
-        "flags": st.sampled_from(flags),
-        "limit": st.sampled_from(["", "window", "cpu_destination"]),
-    }
+    drawn = {"throughput": st.floats(0.001, 2), "status": st.sampled_from([0, 1, 1, 1, 2])}
+    drawn |= {"flags": st.sampled_from(flags), "limit": st.sampled_from(["", "window", "cpu_destination"])}
     for name, values in drawn.items():
         cells = data.draw(st.lists(values, min_size=CELLS, max_size=CELLS))
         summary[name][:] = np.array(cells).reshape(shape)
@@ -122,9 +119,7 @@ def test_each_limit_has_letters_a_colour_a_remedy_and_a_name_for_people() -> Non
 
 
 @pytest.mark.parametrize(("count", "warned"), [(2, False), (3, True)])
-def test_a_busy_machine_is_said_before_all_else(
-    folded: Folded, summary: xr.Dataset, count: int, warned: bool
-) -> None:
+def test_a_busy_machine_is_said_first(folded: Folded, summary: xr.Dataset, count: int, warned: bool) -> None:
     summary["flags"].values.flat[:count] = flag_masks(summary)["machine_saturated"]
     banner = shown(folded, summary).select_one("main > :first-child")
     assert banner is not None and ("banner" in banner.get_attribute_list("class")) == warned
@@ -224,9 +219,7 @@ def test_some_of_very_many_cells_are_not_none() -> None:
 @pytest.mark.parametrize("repeat", ["cells", "deployments"])
 def test_each_cell_can_be_measured_again(folded: Folded, tmp_path: Path, repeat: str) -> None:
     axes = {name: values for name, values in AXES.items() if name != "repetition"}
-    text = {"parameters": axes, "repetitions": 1, "repeat": repeat}
-    (tmp_path / "one.yaml").write_text(yaml.safe_dump(text))
-    one = load({"sweep": str(tmp_path / "one.yaml"), "testbed": "netns", "results": str(tmp_path)}, ROOT)
+    one = study_of(tmp_path, parameters=axes, repetitions=1, repeat=repeat)
     again = content(folded, folded.summary.assign_attrs(one.attributes))["data"]["again"]
     places = zip(again["deployment"], again["cell"], strict=True)
     paths = [f"{again['deployments'][at]}/{cell}" for at, cell in places]
@@ -248,9 +241,7 @@ def test_every_flag_that_occurs_is_counted(folded: Folded, summary: xr.Dataset) 
     assert [(doubt["count"], doubt["grade"]) for doubt in doubts] == [(CELLS, grade) for grade in grades]
 
 
-def test_sweeps_and_comparisons_are_listed_those_that_cannot_be_read_too(
-    folded: Folded, tmp_path: Path
-) -> None:
+def test_sweeps_and_comparisons_are_listed_unreadable_ones_too(folded: Folded, tmp_path: Path) -> None:
     dataset.write(folded, tmp_path / "whole/dataset.nc")
     write_text(tmp_path / "damaged/dataset.nc", "no dataset")
     write_text(tmp_path / "against/comparison.json", json.dumps({"summary": "1.2 times as fast"}))
@@ -282,11 +273,6 @@ def test_no_link_of_a_page_is_dead(folded: Folded, tmp_path: Path, listed: bool)
             assert (page.parent / target).exists() and (not name or name in names), (page, link)
         links = json.loads(soup.find(id="data").get_text())["again"]
         assert not any(links["logs"] + links["files"])  # there are none, and the page links none
-
-
-READABLE = st.characters(exclude_categories=["C"])
-TEXTS = st.text(READABLE, max_size=30) | st.text("<>&\"'=/ab `*_[](){}#!|~$\\:-\n", max_size=30)
-SCRIPT = "<script>document.title = 'owned'</script>"
 
 
 @given(TEXTS)
