@@ -14,7 +14,7 @@ import xarray as xr
 from tpcsweep import dataset, exporting, figures
 from tpcsweep.configuration.loading import Imported, load_dataset
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.dataset import load, open_group, tables
+from tpcsweep.dataset import load, open_group
 from tpcsweep.dataset.earlier import completed_dataset, copy_completed, require_dataset
 from tpcsweep.variables import SAMPLES, SUMMARY, TRANSFERS
 
@@ -98,22 +98,8 @@ EARLIER = ROOT / "tests/support/earlier.nc"
 """A part of a surface that an early version measured: no limits, no records of XRootD."""
 
 
-@pytest.fixture(scope="module")
-def current(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    axes = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
-    file = tmp_path_factory.mktemp("current") / "mine/dataset.nc"
-    dataset.write(dataset.fold(write_sweep(file.parent, axes), axes), file)
-    return file
-
-
 def loaded(source: Path | str) -> Imported:
     return load_dataset(str(source), Path("results"), ROOT)
-
-
-def test_results_are_called_by_the_file_and_by_its_folder_where_all_are_called_alike(current: Path) -> None:
-    assert str(loaded("examples/surface.nc").folder) == "results/surface"
-    assert str(loaded(current).folder) == "results/mine"
-    assert loaded(current).file == current
 
 
 def test_a_file_that_is_not_there_or_has_a_name_of_signs_is_refused(tmp_path: Path) -> None:
@@ -150,26 +136,22 @@ def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(brought: Path) 
     assert summary.attrs["history"].splitlines()[0].endswith("copied from earlier.nc")
 
 
-def test_of_an_earlier_one_the_same_is_made(brought: Path) -> None:
-    summary = xr.load_dataset(brought)
-    transfers = xr.load_dataset(brought, group="transfer_times")
-    fastest = tables.fastest(summary, transfers)
-    rows = tables.transfers_of_cell(transfers, fastest)
-    cell = summary.throughput.stack(at=summary.throughput.dims).isel(at=fastest)
-    at = transfers.isel(transfer=transfers.cell.values == fastest)
+def test_transfers_of_an_earlier_one_are_numbered_by_cell_and_stream(brought: Path) -> None:
+    summary, moved = xr.load_dataset(brought), xr.load_dataset(brought, group="transfer_times")
+    cells = summary.throughput.stack(at=summary.throughput.dims).isel(at=moved.cell.values)
     for axis in ("origins", "cores", "rtt", "streams"):
-        assert set(at[axis].values) == {cell[axis].item()}
-    assert len(rows) == at.sizes["transfer"] + 2
-    assert (at.total == at.end - at.start).all()
-    for stream in np.unique(at.stream):
-        of = at.isel(transfer=at.stream.values == stream).sortby("start")
-        assert of.number.values.tolist() == list(range(of.sizes["transfer"]))
+        assert (moved[axis].values == cells[axis].values).all()
+    assert (moved.total == moved.end - moved.start).all()
+    rows = moved[["cell", "stream", "start", "number"]].to_dataframe().sort_values("start")
+    assert (rows.number == rows.groupby(["cell", "stream"]).cumcount()).all()
     assert figures.limits(summary).texts
 
 
-def test_a_dataset_of_this_version_stays_as_it_is(current: Path, tmp_path: Path) -> None:
-    copy_completed(current, tmp_path / "brought.nc")
-    for was, now in groups_of(current, tmp_path / "brought.nc"):
+def test_a_dataset_of_this_version_stays_as_it_is(tmp_path: Path) -> None:
+    axes, file = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}, tmp_path / "current.nc"
+    dataset.write(dataset.fold(write_sweep(tmp_path, axes), axes), file)
+    copy_completed(file, tmp_path / "brought.nc")
+    for was, now in groups_of(file, tmp_path / "brought.nc"):
         assert now.drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
         assert now.attrs.get("history", "").endswith(was.attrs.get("history", ""))
 

@@ -11,17 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
+from tpcsweep.measure import machine
 from tpcsweep.measure.limits import means
-from tpcsweep.measure.machine import (
-    DISTURBED_SHARE,
-    SLOWED,
-    TRIES,
-    WINDOW,
-    Machine,
-    Speed,
-    disturbed,
-    pressure,
-)
+from tpcsweep.measure.machine import TRIES, WINDOW, Machine, Speed, disturbed, pressure
 from tpcsweep.measure.readings import Reading, Sampler, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, narrow
 
@@ -29,16 +21,20 @@ from tests.support.readings import ZERO
 from tests.support.workflow import wait_until
 
 
-def test_rates_come_of_differences() -> None:
-    later = ZERO._replace(time=0.5, payload=62_500_000, retransmits=3, resent=62_500, rwnd_limited=1.0)
-    later = later._replace(source_cpu=(0.25, 0.5), source_thread=0.75, machine_busy=0.5, machine_total=1.0)
-    found = sampled_series([ZERO, later], 0.5)
+def test_rates_come_of_differences_and_are_unknown_as_those_are() -> None:
+    start = ZERO._replace(machine_others=0.0, machine_pressure=0.0)
+    later = start._replace(time=0.5, payload=62_500_000, retransmits=3, resent=62_500, rwnd_limited=1.0)
+    later = later._replace(source_cpu=(0.25, 0.5), source_thread=0.75, machine_busy=2.0, machine_total=4.0)
+    found = sampled_series([start, later._replace(machine_others=1.0, machine_pressure=0.25)], 0.5)
     # 62.5 MB in half a second is 1 Gbit/s; two connections are limited all the time.
     expected = {"time": 0.5, "goodput": 1.0, "source_cpu": 1.5, "machine_cpu": 0.5, "retransmits": 3}
     expected |= {"rwnd_limited": 2, "resent": 0.001, "source_thread": 0.75}
+    expected |= {"machine_others": 0.25, "machine_pressure": 0.5}  # of all CPUs, and of the time
     assert {name: found[name].item() for name in expected} == pytest.approx(expected)
     assert found["source_origin_cpu"].tolist() == [[0.5], [1.0]]
-    assert math.isnan(found["rtt_loaded"][0])
+    unknown = sampled_series([ZERO, ZERO._replace(time=0.5)], 0.5)
+    for name in ("rtt_loaded", "machine_others", "machine_pressure", "machine_work", "machine_slowed"):
+        assert math.isnan(mean(unknown[name]))
     assert all(values.size == 0 for values in sampled_series([ZERO], 0.5).values())
 
 
@@ -151,24 +147,13 @@ def test_the_fastest_piece_of_a_look_counts_and_looks_take_no_more_than_their_sh
     assert found.read() == first  # another would raise StopIteration
 
 
-def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> None:
-    start = ZERO._replace(machine_others=0.0, machine_pressure=0.0)
-    later = ZERO._replace(time=0.5, machine_total=4.0, machine_others=1.0, machine_pressure=0.25)
-    found = sampled_series([start, later], 0.5)
-    assert found["machine_others"] == [pytest.approx(0.25)]
-    assert found["machine_pressure"] == [pytest.approx(0.5)]
-    unknown = sampled_series([ZERO, ZERO._replace(time=0.5)], 0.5)
-    for name in ("machine_others", "machine_pressure", "machine_work", "machine_slowed"):
-        assert math.isnan(mean(unknown[name]))
-
-
 @given(st.tuples(SHARE, SHARE, st.none() | st.floats(-1, 10)), st.integers(0, 2), st.floats(0, 1))
 def test_more_load_calms_no_cell(found: tuple[float | None, ...], place: int, more: float) -> None:
     worse = [(value or 0) + more if at == place else value for at, value in enumerate(found)]
     assert disturbed(*worse) or not disturbed(*found)
     # What is not known disturbs nobody.
     assert not disturbed(None, None, None)
-    assert disturbed(None, 2 * DISTURBED_SHARE, None) and disturbed(None, None, 2 * SLOWED)
+    assert disturbed(None, 2 * machine.DISTURBED_SHARE, None) and disturbed(None, None, 2 * machine.SLOWED)
 
 
 INTERVAL = 0.1
@@ -218,20 +203,14 @@ def test_scaling_the_samples_scales_the_result(samples: list[float], power: int)
     assert other.half_width == pytest.approx(one.half_width * factor, nan_ok=True)
 
 
-@given(st.integers(0, 2**32), st.integers(20, 175), st.integers(1, 20))
-def test_pauses_stay_in_the_mean(seed: int, begin: int, length: int) -> None:
-    samples = white(200, 0.05, seed)
-    samples[begin : begin + length] = 0
-    found = analysed(samples)
-    assert found.warmup_samples == 20
-    assert found.mean == pytest.approx(samples[20:].mean())
-
-
-def test_the_warmup_ends_when_all_has_settled_or_after_a_quarter() -> None:
-    settled = {(20, 0): 2, (20, 3.5): 3.5, (20, 17): 5, (20, math.inf): 5, (20, math.nan): 2}
-    for (seconds, at), warmup in {**settled, (6, 0): 1.5, (1e-9, 0): 0}.items():
-        found = analysed(white(round(10 * seconds), 0.1), settled=at)
+def test_the_warmup_ends_when_all_has_settled_or_after_a_quarter_and_pauses_stay_in_the_mean() -> None:
+    settled = {(20, 0): 2, (20, 3.5): 3.5, (20, 17): 5, (20, math.inf): 5, (20, math.nan): 2, (6, 0): 1.5}
+    for (seconds, at), warmup in settled.items():
+        samples = white(10 * seconds, 0.1)
+        samples[-25:-5] = 0
+        found = analysed(samples, settled=at)
         assert found.warmup == pytest.approx(warmup), (seconds, at)
+        assert found.mean == pytest.approx(samples[found.warmup_samples :].mean())
 
 
 @pytest.mark.parametrize("count", [100, 200, 600])
@@ -272,7 +251,7 @@ def test_series_without_change_bytes_or_samples_and_bytes_that_all_arrived_in_th
     assert (zeros.mean, zeros.low, zeros.high, zeros.steady) == (0, 0, 0, True)
     assert (short.mean, short.too_short, math.isnan(short.half_width)) == (1, True, True)
     assert not narrow(zeros, 0.05) and not narrow(short, 0.5)
-    assert math.isnan(analysed([]).mean)
+    assert math.isnan(analysed([]).mean) and analysed([]).warmup == 0
     with pytest.raises(ValueError, match="2 of 3 samples are not finite"):
         analysed([1.0, math.nan, math.inf])
 

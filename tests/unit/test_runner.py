@@ -279,8 +279,8 @@ def test_the_throughput_chooses_nothing(cells: list[Any], share: float, data: st
         assert (better_measurement(cells[0], one)["flags"]) == (better_measurement(cells[0], other)["flags"])
 
 
-@given(CELLS, CELLS)
-def test_the_better_of_two_describes_the_other(earlier: dict[str, Any], later: dict[str, Any]) -> None:
+@given(CELLS, CELLS, CELLS)
+def test_the_better_of_two_describes_the_other(earlier: Any, later: Any, third: Any) -> None:
     kept = better_measurement(earlier, later)
     assert kept["summary"]["attempts"] == 2
 
@@ -291,6 +291,9 @@ def test_the_better_of_two_describes_the_other(earlier: dict[str, Any], later: d
     assert faults(kept) == min(faults(earlier), faults(later))
     rates = [one["throughput"] for one in (kept["summary"], *kept["others"])]
     assert sorted(rates) == sorted(one["summary"]["throughput"] for one in (earlier, later))
+    last = better_measurement(kept, third)
+    assert (last["summary"]["attempts"], len(last["others"])) == (3, 2)
+    assert last["others"][0] == kept["others"][0]
 
 
 def test_cells_of_a_slow_machine_come_after_those_with_a_flag() -> None:
@@ -322,11 +325,3 @@ def test_two_that_a_cpu_bound_are_judged_by_the_machine() -> None:
         (cell(work=None), slow, 0.31),
     ):
         assert better_measurement(earlier, later)["summary"]["machine_work"] == kept
-
-
-def test_attempts_count_all_measurements() -> None:
-    third = better_measurement(
-        better_measurement(cell("disturbed", "wide_interval"), cell("disturbed")), cell()
-    )
-    assert third["summary"]["attempts"] == 3
-    assert [one["flags"] for one in third["others"]] == [["disturbed", "wide_interval"], ["disturbed"]]

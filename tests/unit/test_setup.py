@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set-up with programs that only write down their calls, lists of packages, and extras that are asked for in a line."""
+"""Set-up and a cluster's needs with programs in place of others, lists of packages, and missing extras in a line."""
 
 import hashlib
 import re
@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -27,11 +26,9 @@ from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import earlier
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing_extras
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, finished
 
 ENVS = ROOT / "envs"
-TOGETHER = sorted([*ENVS.glob("requirements*.txt"), ENVS / "installer.txt"])
-LISTS = [*TOGETHER, ENVS / "validator.txt"]
 
 PLAYED = r"""#!/bin/bash
 # Each of the programs by its name; what they are asked for is written down.
@@ -59,6 +56,11 @@ id*) echo "${PLAYED_USER:-1000}" ;;
   touch .venv/lib/python3.11/site-packages/__editable__.tpcsweep-1.pth ;;
 esac
 """
+
+
+def executable(file: Path, text: str) -> None:
+    file.write_text(text)
+    file.chmod(0o755)
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,7 @@ class Checkout:
 def checkout(tmp_path: Path) -> Checkout:
     (tmp_path / "machine").mkdir()
     for name in ("python3", "python3.11", "python3.12", "dpkg-query", "rpm", "dnf", "id"):
-        (tmp_path / "machine" / name).write_text(PLAYED)
-        (tmp_path / "machine" / name).chmod(0o755)
+        executable(tmp_path / "machine" / name, PLAYED)
     shutil.copytree(ENVS, tmp_path / "one/envs")
     shutil.copy(ROOT / "pyproject.toml", tmp_path / "one")
     return Checkout(tmp_path / "one", tmp_path / "machine")
@@ -253,29 +254,9 @@ def test_extras_fit_the_system(checkout: Checkout, extra: str, machine: dict[str
         assert checkout.installed() == []
 
 
-def pinned(file: Path) -> dict[str, set[str]]:
-    """The packages of a list with their versions, of which it can have one for each Python."""
-    found = defaultdict(set)
-    for name, version in re.findall(r"^([a-z0-9][a-z0-9._-]*)==([^\s;]+)", file.read_text(), re.MULTILINE):
-        found[name].add(version)
-    return dict(found)
-
-
-@pytest.mark.parametrize("file", LISTS, ids=lambda file: file.stem)
-def test_every_requirement_is_pinned_with_hashes(file: Path) -> None:
-    text = re.sub(r"\s*\\\n\s*", " ", file.read_text())
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    assert lines
-    pin = re.compile(r"\S+==\S+( ; [^#]+?)?( --hash=sha256:[0-9a-f]{64})+")
-    assert not [line for line in lines if not pin.fullmatch(line)]
-    assert "://" not in text  # where they come from is the machine's affair
-
-
-def test_all_lists_can_be_installed_together() -> None:
-    base, *others = [pinned(file) for file in TOGETHER]
-    for other in others:
-        for name, versions in other.items():
-            assert base.setdefault(name, versions) == versions, name
+def test_no_list_says_where_packages_come_from() -> None:
+    """That is the machine's affair; `envs/setup.sh` has pip and uv refuse what lacks a version or a hash."""
+    assert not [file.name for file in ENVS.glob("*.txt") if "://" in file.read_text()]
 
 
 CONTAINERFILE = (ROOT / "envs/image/Containerfile").read_text()
@@ -383,13 +364,45 @@ def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
     asked = {line for file in ENVS.glob("requirements-*.in") for line in file.read_text().splitlines()}
     assert {"pyarrow", "rocrate", "statsmodels", "pytest"} <= asked
     # Tests look at pictures, notebooks and threads with libraries that base requirements need, too.
-    assert asked & set(pinned(ENVS / "requirements.txt")) <= {"pillow", "beautifulsoup4", "jsonschema"}
+    needed = set(re.findall(r"^([a-z0-9._-]+)==", (ENVS / "requirements.txt").read_text(), re.MULTILINE))
+    assert "snakemake" in needed and asked & needed <= {"pillow", "beautifulsoup4", "jsonschema"}
 
 
-@pytest.mark.parametrize("system", ["debian", "alma9"])
-def test_a_list_has_each_package_once_and_an_extra_none_that_every_sweep_has(system: str) -> None:
-    always: list[str] = []
-    for file in (ENVS / f"{system}.txt", *ENVS.glob(f"{system}-*.txt")):
-        packages = [line for line in file.read_text().splitlines() if not line.startswith("#")]
-        assert len({*always, *packages}) == len(always) + len(packages)
-        always = always or packages
+NEEDS = ROOT / "tests/cluster/local/needs.sh"
+KUBERNETES = (NEEDS.parent / "go/go.mod").read_text().split("k8s.io/kubernetes ")[1].split()[0]
+WANTED = f"cluster: Kubernetes {KUBERNETES} is compiled by Go 1.24 or later"
+
+
+def checked(machine: Path, go: str | None, user: int = 0) -> subprocess.CompletedProcess[str]:
+    """What is said on a machine with that Go, whose user has that number."""
+    for name, answer in (("id", user), *([("go", go)] if go else [])):
+        executable(machine / name, f"#!/bin/sh\necho {answer}\n")
+    path = {"PATH": f"{machine}:/usr/bin:/bin"}
+    return subprocess.run([NEEDS], env=path, capture_output=True, text=True, check=False)
+
+
+OLD = "cluster: that is too old; https://go.dev/dl has newer ones\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "refusal"), [("1.24", ""), ("1.25.3", ""), ("2.0", ""), ("1.9.2", OLD), ("1.23.12", OLD)]
+)
+def test_a_go_is_taken_if_it_is_new_enough(tmp_path: Path, version: str, refusal: str) -> None:
+    done = checked(tmp_path, f"go{version}")
+    said = f"{WANTED}; here is {tmp_path}/go, Go {version}\n{refusal}"
+    assert (done.returncode, done.stderr) == (int(bool(refusal)), said)
+
+
+def test_who_is_not_root_and_a_machine_without_go_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    done = checked(tmp_path / "other", "go1.26", user=1000)
+    assert done.returncode == 1 and "takes root" in done.stderr
+    if not Path("/usr/bin/go").exists():  # which would be found
+        done = checked(tmp_path, None)
+        said = f"{WANTED}, and there is no `go` on the PATH; https://go.dev/dl has it\n"
+        assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_make_asks_what_a_cluster_needs_before_it_sets_anything_up() -> None:
+    planned = finished(["make", "--dry-run", "cluster"]).stdout
+    assert planned.index("local/needs.sh") < planned.index("envs/setup.sh")

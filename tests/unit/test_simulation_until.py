@@ -17,21 +17,20 @@ from tpcsweep import dataset, extras
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
-from tpcsweep.published.base import Data
 from tpcsweep.results import parse_cell
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
-from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, solve, terms
+from tpcsweep.testbeds.simulation.model import central, model_cells, terms
 from tpcsweep.testbeds.simulation.result import SAMPLES
 from tpcsweep.variables import SUMMARY
 
 from tests.support.projects import study_of
-from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, fixed_point, folded, shipped, simulated_course
+from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, fixed_point, folded, simulated_course
 
+Patch = pytest.MonkeyPatch
 EXACT = 0.01
 
 
@@ -122,24 +121,28 @@ def test_files_that_are_missing_when_time_is_up_are_flagged(simgrid: Engine) -> 
     assert (grouped.rows, grouped.transfers, grouped.complete) == ((), 1000, True)
 
 
-def configured(folder: Path, measurement: str, parameters: str) -> Configuration:
-    content = yaml.safe_load(f"{{parameters: {{{parameters}}}, measurement: {{{measurement}}}}}")
-    return study_of(folder, "simulation", **content)
+STREAMS = [1, 3, 8, 40, 200]
+ASKED = {"streams": STREAMS, "rtt": [1, 60], "cores": 16, "bandwidth": 20, "file_size": "1 GB"}
+THIRTY = {"until": "seconds", "seconds": 30}
+
+
+def asked(folder: Path, measurement: dict[str, Any] | None = None, **parameters: Any) -> Configuration:
+    return study_of(folder, "simulation", parameters=ASKED | parameters, measurement=measurement or {})
 
 
 def test_what_would_take_too_long_to_simulate_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    hour, small = "until: seconds, seconds: 1 h", "streams: [1, 32], bandwidth: 10, file_size: 1 MB"
-    [problem] = check(configured(tmp_path, hour, small))
+    hour, small = {"until": "seconds", "seconds": "1 h"}, {"streams": [1, 32], "rtt": 1, "file_size": "1 MB"}
+    [problem] = check(asked(tmp_path, hour, **small))
     assert "streams=32" in str(problem)
     assert "larger ones (file_size)" in str(problem)
-    assert not check(configured(tmp_path, hour, small.replace("1 MB", "1 GB")))
-    for shorter in ("until: seconds, seconds: 1 min", "until: files, files: 9, max_time: 1 h", ""):
-        assert not check(configured(tmp_path, shorter, small))
+    assert not check(asked(tmp_path, hour, **small | {"file_size": "1 GB"}))
+    for shorter in (THIRTY, {"until": "files", "files": 9, "max_time": "1 h"}, None):
+        assert not check(asked(tmp_path, shorter, **small))
 
 
 def test_single_transfers_reach_the_dataset_and_their_tables_say_simulated(tmp_path: Path) -> None:
-    asked = "streams: [2, 40], rtt: 20, bandwidth: 10, file_size: 1 GB"
-    made = folded(configured(tmp_path, "until: files, files: 3, max_time: 1 h", asked), tmp_path)
+    three = {"until": "files", "files": 3, "max_time": "1 h"}
+    made = folded(asked(tmp_path, three, streams=[2, 40], rtt=20), tmp_path)
     dataset.write(made, tmp_path / "dataset.nc")
     transfers = xr.load_dataset(tmp_path / "dataset.nc", group=dataset.TRANSFERS_GROUP)
     assert transfers.sizes["transfer"] == 2 * 3  # those of 40 streams move in groups
@@ -154,88 +157,18 @@ def test_single_transfers_reach_the_dataset_and_their_tables_say_simulated(tmp_p
     assert (summary.throughput_average < summary.throughput).all()
 
 
-CLOSE = 0.02
-TESTBED = shipped("simulation-usatlas2007")
-USATLAS = TESTBED.parameters
-PATH = {"rtt": 20, "bandwidth": 1, "mtu": 1500, "tcp_buffer": 8_000_000}
-FILES = {"file_size": 5 * 10**9, "source_content": "random"}
-GRIDFTP = Parameters(tool="globus-url-copy", copy_mode="push", **PATH, **FILES)
-SECONDS = Measurement(until="seconds", seconds=120)
-FULL = (1500 - HEADERS) / 1538 * USATLAS.saturation.value
-WINDOW = USATLAS.window_share.value * 65536 * 8e-9 / 0.02
-
-
-def disks(read: float, write: float) -> Physics:
-    known = {"disk_read_rate": read, "disk_write_rate": write}
-    made = {name: Estimate(value=value, unit="Gbit/s", source="made up") for name, value in known.items()}
-    return USATLAS.model_copy(update=made)
-
-
-IPERF = {"layer": "network", "tool": "iperf3"}
-CLOSED = {
-    "a path without TLS": ({"streams": 4, "layer": "memory_to_memory"}, USATLAS, FULL),
-    "a disk that several streams share": (
-        {"streams": 8, "layer": "memory_to_disk"},
-        USATLAS,
-        USATLAS.disk_write_rate.value,
-    ),
-    "the slower of two disks": ({"streams": 2, "layer": "disk_to_disk"}, disks(read=0.1, write=0.2), 0.1),
-    "a disk that is not read": ({"streams": 2, "layer": "memory_to_disk"}, disks(read=0.1, write=0.2), 0.2),
-    "windows of streams without files": (IPERF | {"streams": 3, "tcp_buffer": 65536}, USATLAS, 3 * WINDOW),
-    "a path that one stream without files fills": (IPERF | {"streams": 1}, USATLAS, FULL),
-}
-
-
-@pytest.mark.parametrize("case", CLOSED)
-def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None:
-    given_parameters, known, expected = CLOSED[case]
-    one = GRIDFTP.model_copy(update=given_parameters)
-    assert fixed_point(one, known) == pytest.approx(expected, rel=CLOSE)
-    assert simulated_course(simgrid, one, SECONDS, known).throughput == pytest.approx(expected, rel=CLOSE)
-
-
-def test_tls_costs_its_records_and_iperf3_has_none() -> None:
-    iperf3 = GRIDFTP.model_copy(update=IPERF)
-    cells = model_cells([iperf3, iperf3.model_copy(update={"tool": "davix-put"})])
-    plain, encrypted = solve(cells, central(USATLAS), "path")[1].ceilings["path"]
-    assert encrypted / plain == pytest.approx(TLS)
-
-
-def simulated(name: str, folder: Path, **fewer: Any) -> Data:
-    """The dataset of a published sweep with fewer values of some parameters, as a run makes it."""
-    content = yaml.safe_load((ROOT / f"config/published/{name}.yaml").read_text())
-    content["parameters"] |= fewer
-    study = study_of(folder, f"simulation-{name}", **content)
-    dataset.write(folded(study, folder), folder / "dataset.nc")
-    return Data(folder / "dataset.nc")
-
-
 def test_the_tests_of_2007_say_what_bound_them(tmp_path: Path) -> None:
-    data = simulated("usatlas2007", tmp_path, tcp_buffer=["64 KiB", "8 MB"], streams=[1, 12])
-    tuned = data.summary.isel(repetition=0).sel(tcp_buffer=8_000_000, streams=12)
+    content = yaml.safe_load((ROOT / "config/published/usatlas2007.yaml").read_text())
+    content["parameters"] |= {"tcp_buffer": ["64 KiB", "8 MB"], "streams": [1, 12]}
+    configured = study_of(tmp_path, "simulation-usatlas2007", **content)
+    summary = folded(configured, tmp_path).summary.isel(repetition=0)
+    tuned = summary.sel(tcp_buffer=8_000_000, streams=12)
     bound = {str(at): {*tuned.limit.sel(layer=at).values.tolist()} - {""} for at in tuned.layer.values}
     assert bound["network"] == bound["memory_to_memory"] == {"bandwidth"}
     assert bound["memory_to_disk"] == bound["disk_to_disk"] == {"disk"}
-    untuned = data.summary.isel(repetition=0).sel(tcp_buffer=65536, streams=1, layer="network", tool="iperf3")
+    untuned = summary.sel(tcp_buffer=65536, streams=1, layer="network", tool="iperf3")
     assert (untuned.limit, untuned.transfers, untuned.fairness.isnull()) == ("window", 0, True)
-    assert (data.summary.duration.fillna(120) == 120).all()
-    # GridFTP of memory reaches less with its ramp-up than after it; a test never reaches more than its maximum.
-    found = data.summary.dropna("tool", how="all")
-    missing = found.throughput.isnull()
-    assert (missing | (found.throughput_average <= found.throughput + 1e-9)).all()
-    assert (missing | (found.throughput <= found.throughput_max * 1.001)).all()
-
-
-Patch = pytest.MonkeyPatch
-STREAMS = [1, 3, 8, 40, 200]
-ASKED: dict[str, Any] = {"streams": STREAMS, "rtt": [1, 60], "cores": 16, "bandwidth": 20}
-ASKED["file_size"] = "1 GB"
-THIRTY = {"until": "seconds", "seconds": 30}
-
-
-def asked(folder: Path, measurement: dict[str, Any] | None = None, **parameters: Any) -> Configuration:
-    asked = ASKED | parameters
-    return study_of(folder, "simulation", parameters=asked, measurement=measurement or {})
+    assert (summary.duration.fillna(120) == 120).all()
 
 
 def specs(cells: list[dict[str, Any]]) -> list[Any]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import DEPLOYMENT, Parameters
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import ONLY_DEPLOYMENT, Grid, Sweep, cell_paths, expand, expected_seconds
+from tpcsweep.configuration.sweep import Grid, Sweep, cell_paths, expand, expected_seconds
 from tpcsweep.configuration.testbeds import Netns
 
 from tests.support.projects import cases
@@ -153,30 +153,18 @@ def test_the_seed_shuffles_deployments_cells_and_turns_the_same_in_every_process
     assert [cell.axes["streams"] for cell in fixed.deployments["rtt=1"]] == [1, 3, 2]
 
 
-def test_paths_hold_the_axes_alone_in_base_units() -> None:
-    found = grid({"rtt": ["50 ms"], "cores": [0.5, None], "streams": [4], "copy_mode": ["pull"], "mtu": 1500})
-    assert [(cell.deployment.path, cell.cell_path) for cell in found.cells] == [
-        ("cores=0.5/rtt=50", "copy_mode=pull/streams=4/repetition=1"),
-        ("cores=none/rtt=50", "copy_mode=pull/streams=4/repetition=1"),
-    ]
-    assert paths(grid({"streams": 4})) == [f"{ONLY_DEPLOYMENT}/repetition=1"]
-
-
-def test_include_brings_new_values_at_their_place_and_all_values_of_other_axes() -> None:
-    found = grid({"rtt": [5, 50], "streams": [1, 2]}, include=[{"rtt": 20}])
-    assert found.axes["rtt"] == (5, 20, 50)
-    assert [cell.axes["rtt"] for cell in found.cells] == [5, 5, 20, 20, 50, 50]
-
-
-def test_rules_know_the_values_of_the_testbed() -> None:
+def test_rules_know_the_values_of_the_testbed_and_included_values_come_at_their_place() -> None:
     sweep = {"parameters": {"rtt": [5, 20]}, "exclude": [{"rtt": 5, "mtu": 1500}]}
     (cell,) = expand(Sweep.model_validate(sweep), {"mtu": 1500}).cells
     assert cell.axes["rtt"] == 20
     with pytest.raises(ConfigurationError, match=r"exclude\[0\]\.mtu: .* one of 9000 B"):
         expand(Sweep.model_validate(sweep))
-    adding = Sweep.model_validate({"parameters": {"rtt": [5]}, "include": [{"rtt": 20}]})
-    included = expand(adding, {"rtt": 7.0, "mtu": 1500}).cells
-    assert [(cell.value("rtt"), cell.value("mtu")) for cell in included] == [(5, 1500), (20, 1500)]
+    parameters = {"rtt": [5, 50], "streams": [1, 2]}
+    adding = Sweep.model_validate({"parameters": parameters, "include": [{"rtt": 20}]})
+    included = expand(adding, {"rtt": 7.0, "mtu": 1500})
+    assert included.axes["rtt"] == (5, 20, 50)
+    assert [cell.value("rtt") for cell in included.cells] == [5, 5, 20, 20, 50, 50]
+    assert {cell.value("mtu") for cell in included.cells} == {1500}
 
 
 REFUSED = """

@@ -4,8 +4,8 @@
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer, native, xrdcp
-from tpcsweep.tools.base import OnMarker
 from tpcsweep.tools.native import Copier, Progress
 from tpcsweep.xrootd import credentials
 
@@ -42,20 +41,14 @@ CLEAR = {"encryption": "none"}
         ("gfal-copy", CLEAR, [SOURCE, "http://10.0.0.2:8080/data/g"]),
         ("davix-put", CLEAR, ["/here/f", "http://10.0.0.2:8080/data/g"]),
         ("davix-get", {"copy_mode": "pull", **CLEAR}, ["http://10.0.0.1:8080/data/f", "/there/g"]),
+        ("curl", {"copy_mode": "pull"}, [f"Source: {SOURCE}", DESTINATION]),
+        ("curl", {"encryption": "tls"}, [f"Destination: {DESTINATION}", SOURCE]),
+        ("curl", CLEAR, ["Destination: http://10.0.0.2:8080/data/g", SOURCE]),
     ],
 )
 def test_each_end_is_named_as_the_tool_reaches_it(tool: str, asked: dict[str, Any], ends: list[str]) -> None:
-    assert PROGRAMS[tool].command(replace(FILE, **asked), CREDENTIALS, HOME)[-2:] == ends
-
-
-@pytest.mark.parametrize("copy_mode", ["pull", "push"])
-def test_curl_tells_the_end_that_copies_where_the_data_are(copy_mode: str) -> None:
-    for encryption, scheme in (("usual", "https"), ("tls", "https"), ("none", "http")):
-        asked = replace(FILE, copy_mode=copy_mode, encryption=encryption)
-        active, header, passive = asked.ends
-        command = PROGRAMS["curl"].command(asked, CREDENTIALS, HOME)
-        assert command[-1] == active
-        assert f"{header}: {scheme}://{passive.removeprefix('https://')}" in command
+    *words, last = PROGRAMS[tool].command(replace(FILE, **asked), CREDENTIALS, HOME)
+    assert ends[0] in words and last == ends[1]
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
@@ -106,12 +99,7 @@ def test_each_stream_of_iperf3_has_a_server_at_the_destination_and_gridftp_one_a
         ("iperf3", 1, "Connecting\niperf3: error - unable to connect\n", "error - unable to connect"),
         ("gfal-copy", 17, "Copying\ngfal-copy: exists", "(destination exists): gfal-copy: exists"),
         ("curl", 0, "Perf Marker\nEnd\nfailure: rejected\n", "exit code 0: failure: rejected"),
-        (
-            "curl",
-            18,
-            "End\nfailure: no route\n to it\ncurl: (18) closed\n",
-            "exit code 18: failure: no route to it",
-        ),
+        ("curl", 18, "End\nfailure: no\n route\ncurl: (18) closed\n", "exit code 18: failure: no route"),
     ],
 )
 def test_failures_are_told_in_the_tools_own_words(tool: str, code: int, output: str, said: str) -> None:
@@ -212,9 +200,10 @@ Answer = Callable[[str], bytes]
 class Server:
     """Answers macaroon requests with one macaroon, everything else with what the test says."""
 
-    def __init__(self, answer: Answer, answers: int) -> None:
+    answers = 1000  # over one connection
+
+    def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self._answers = answers  # over one connection
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.connections = 0
         self.closed = asyncio.Event()  # a connection, on both sides
@@ -223,7 +212,7 @@ class Server:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         with suppress(asyncio.IncompleteReadError, ConnectionError):
-            for _ in range(self._answers):
+            for _ in range(self.answers):
                 first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
                 headers = dict(line.split(": ", 1) for line in lines if line)
                 await reader.readexactly(int(headers.get("Content-Length", 0)))
@@ -249,39 +238,25 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@asynccontextmanager
-async def serving(secrets: Path, answer: Answer, answers: int = 1000) -> AsyncIterator[Server]:
-    server = Server(answer, answers)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(secrets / "host.pem", secrets / "host.key")
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
-    server.url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}/data"
-    yield server
-    listening.close()  # and not `async with`: since Python 3.12 that waits for clients, which keep their connections
-
-
 def copies(
-    secrets: Path,
-    answer: Answer,
-    count: int = 1,
-    authorization: str = "usual",
-    answers: int = 1000,
-    on_marker: OnMarker = lambda _: None,
-    **asked: Any,
+    secrets: Path, answer: Answer, count: int = 1, authorization: str = "usual", **asked: Any
 ) -> tuple[list[str | None], Server]:
     """One transfer after another; how they ended, and what the server saw."""
 
     async def run() -> tuple[list[str | None], Server]:
-        async with serving(secrets, answer, answers) as server:
-            copier = Copier(Credentials(secrets, authorization))
-            ended = []
-            for number in range(count):
-                ends = f"{server.url}/source", f"{server.url}/{number}"
-                transfer = Transfer(*ends, **{"copy_mode": "pull", **asked})
-                ended.append(await copier.copy(transfer, on_marker))
-                if answers == 1:
-                    await asyncio.wait_for(server.closed.wait(), 60)
-            return ended, server
+        server = Server(answer)
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(secrets / "host.pem", secrets / "host.key")
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
+        server.url = url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}/data"
+        copier, ended = Copier(Credentials(secrets, authorization)), []
+        for number in range(count):
+            transfer = Transfer(f"{url}/source", f"{url}/{number}", **{"copy_mode": "pull", **asked})
+            ended.append(await copier.copy(transfer))
+            if server.answers == 1:
+                await asyncio.wait_for(server.closed.wait(), 60)
+        listening.close()  # and not `async with`: since Python 3.12 that waits for clients, which keep connections
+        return ended, server
 
     return asyncio.run(run())
 
@@ -359,8 +334,9 @@ def test_after_an_answer_that_breaks_off_the_next_transfer_has_another_connectio
     assert len(server.copies) == 4  # what may have begun is not sent again
 
 
-def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Path) -> None:
-    ended, server = copies(secrets, lambda _: DONE, count=2, answers=1)
+def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Server, "answers", 1)
+    ended, server = copies(secrets, lambda _: DONE, count=2)
     assert (ended, len(server.copies)) == ([None, None], 2)
 
 
@@ -372,15 +348,8 @@ def test_a_macaroon_that_is_refused_is_asked_for_anew(secrets: Path, monkeypatch
     assert [first.split()[0] for first, _ in server.asked] == ["POST", "POST"]
 
 
-MARKERS = [
-    "",
-    "failure: a",
-    "Perf Marker",
-    "  Stripe Bytes Transferred: 12",
-    " Stripe Bytes Transferred: 7",
-    "End",
-]
-LINES = st.lists(st.sampled_from(MARKERS) | st.text(alphabet="ab :1", max_size=8), max_size=12)
+LINE = st.sampled_from(["", "failure: a", "Perf Marker", "End"]) | st.text(alphabet="ab :1", max_size=8)
+LINES = st.lists(LINE | st.sampled_from([12, 7]).map(" Stripe Bytes Transferred: {}".format), max_size=12)
 BODIES = LINES.map(lambda lines: "\n".join(lines).encode())
 
 

@@ -88,24 +88,15 @@ def test_values_are_shown_for_people(value: float, dimension: Dimension, text: s
     assert show(value, dimension) == text
 
 
-SPELLED = (units.SIZE, units.RTT, units.DURATION, units.RATE)
+SHOWN_IN_UNITS = [units.SIZE, units.RTT, units.DURATION, units.RATE, units.FRACTION]
 
 
-@pytest.mark.parametrize("dimension", [*SPELLED, units.FRACTION], ids=lambda dimension: dimension.example)
+@pytest.mark.parametrize("dimension", SHOWN_IN_UNITS, ids=lambda dimension: dimension.example)
 @given(data=st.data())
 def test_what_is_shown_is_read_back(dimension: Dimension, data: st.DataObject) -> None:
     value = data.draw(st.integers(0, units.LARGEST) if dimension.whole else st.floats(0, 1e15))
     exact = pytest.approx(value, rel=0 if dimension.whole else 5.1e-6, abs=0)
     assert parse(show(value, dimension), dimension) == exact
-
-
-@given(
-    st.integers(0, 10**6),
-    st.sampled_from([(d, *spelling) for d in SPELLED for spelling in d.spellings.items()]),
-)
-def test_a_spelling_means_its_unit(number: int, spelled: tuple[Dimension, str, str]) -> None:
-    dimension, text, unit = spelled
-    assert parse(f"{number} {text}", dimension) == parse(f"{number} {unit}", dimension)
 
 
 @given(st.sampled_from([*units.RATE.units, *units.RATE.spellings]), st.integers(1, 10**6))
@@ -126,29 +117,31 @@ def test_canonical_text_is_exact_and_safe_in_a_file_name(one: float, other: floa
     assert [canonical(value) for value in (50.0, 50, 0.5, 0.0)] == ["50", "50", "0.5", "0"]
 
 
-BOTH = {"at_least": 1280, "at_most": 4096}, 1279, "at least 1280 B, at most 4 KiB"
-MOST = {"at_most": 2**20}, 2**20 + 1, "at least 0, at most 1 MiB"
-
-
-@pytest.mark.parametrize(("bounds", "outside", "says"), [BOTH, MOST])
-def test_bounds_are_kept_and_said(bounds: dict[str, int], outside: int, says: str) -> None:
-    adapter = TypeAdapter(Annotated[int, Quantity(units.SIZE, **bounds)])
-    with pytest.raises(ValidationError, match=says):
-        adapter.validate_python(outside)
-    assert adapter.validate_python("2 KiB") == 2048
-    assert not Draft202012Validator(adapter.json_schema()).is_valid(outside)
-
-
-TEXTS = ["64 MiB", "64MiB", "64 bytes", "64 µs", "2 Gbps", "64 Mib", "64 ms", "-1 B", "1e3"]
+TEXTS = [
+    "64 MiB",
+    "64MiB",
+    "64 bytes",
+    "64 µs",
+    "2 Gbps",
+    "64 Mib",
+    "64 ms",
+    "-1 B",
+    "1e3",
+    64,
+    -1,
+    True,
+    None,
+]
+BOUNDED = Quantity(units.SIZE, 1280, 4096), [1279, 1280, 4096, 4097]
 
 
 @pytest.mark.parametrize(
-    "kind", [Annotated[int, Quantity(units.SIZE)], Annotated[float, Quantity(units.RTT)]]
+    ("kind", "values"), [(Quantity(units.SIZE), TEXTS), (Quantity(units.RTT), TEXTS), BOUNDED]
 )
-def test_the_schema_of_a_quantity_agrees_with_its_validator(kind: Any) -> None:
-    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+def test_the_schema_of_a_quantity_agrees_with_its_validator(kind: Quantity, values: list[Any]) -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[float, kind])
     schema = Draft202012Validator(adapter.json_schema())
-    for value in (*TEXTS, 64, -1, True, None):
+    for value in values:
         with nullcontext() if schema.is_valid(value) else pytest.raises(ValidationError):
             adapter.validate_python(value)
 
