@@ -45,13 +45,17 @@ def held(name: str | Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_lock_on_a_file_says_who_holds_it_and_goes_with_a_holder_that_is_killed(tmp_path: Path) -> None:
     file, told = tmp_path / "lock", list[str]()
     with held(file) as process:
-        with pytest.raises(LockedError, match=f"^rtt=20 of sweep one, pid {process.pid}$"):
+        theirs = f"rtt=20 of sweep one, pid {process.pid}"
+        with pytest.raises(LockedError, match=f"^{theirs}$"):
             lock_file(file)
         assert lock_holder(file) == process.pid
-        file.write_text("")  # as before the holder has said who it is
-        os.close(lock_file(file, "me", lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
-    assert told == ["another process"]
-    assert file.read_text() == f"me, pid {os.getpid()}"
+        ours = lock_file(file, "me", lambda name: (told.append(name), process.kill()))  # type: ignore[func-returns-value]
+    assert told == [theirs]
+    assert (file.read_text(), lock_holder(file)) == (f"me, pid {os.getpid()}", os.getpid())
+    file.write_text("")  # as before the holder has said who it is
+    with pytest.raises(LockedError, match=r"^another process$"):
+        lock_file(file)
+    os.close(ours)
     assert lock_holder(file) is None
 
 
