@@ -4,6 +4,7 @@
 from typing import Any
 
 from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.configuration.problems import validated
 
 
 def pods(**spec: Any) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def sized(name: str, **resources: Any) -> dict[str, Any]:
 
 
 def kubernetes(**changes: Any) -> Kubernetes:
-    """One of kind kubernetes: a pair of nodes 20 ms apart, unless `paths` says otherwise."""
+    """One of kind kubernetes: a pair of nodes 20 ms apart, unless `paths` says otherwise. Raises ConfigurationError."""
     pair = {
         "rtt": 20,
         "source": selecting({"site": "a"}),
@@ -35,4 +36,4 @@ def kubernetes(**changes: Any) -> Kubernetes:
         "paths": {"kind": "nodes", "pairs": [pair]},
         **changes,
     }
-    return Kubernetes.model_validate(content)
+    return validated(Kubernetes, content)

@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,20 @@ fixed: {bandwidth: 10 Gbit/s, layer: gridftp}
 RATE = {"column": "rate"}
 
 
-def brought(folder: Path, text: str = TABLE, **settings: Any) -> Folded:
-    file = folder / "spring.csv"
-    file.write_text(text)
-    return importing.import_table(Import.model_validate(SETTINGS | settings), file, "spring")
+def brought(
+    folder: Path,
+    content: bytes | str = TABLE,
+    name: str = "spring.csv",
+    base: dict[str, Any] = SETTINGS,
+    **settings: Any,
+) -> Folded:
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return importing.import_table(Import.model_validate(base | settings), folder / name, "spring")
 
 
-def refused(folder: Path, text: str = TABLE, **settings: Any) -> str:
+def refused(folder: Path, content: bytes | str = TABLE, **settings: Any) -> str:
     with pytest.raises(ConfigurationError) as error:
-        brought(folder, text, **settings)
+        brought(folder, content, **settings)
     return str(error.value).removeprefix(f"{folder}/")
 
 
@@ -128,9 +134,7 @@ POINTS = "Ströme,Rate\n1,1623.28\n2,983.36\n"
 COMMAS = "Ströme;Rate\n1;1.623,28\n2;983,36\n"
 
 
-def odd(folder: Path, content: bytes | str, name: str = "odd.csv", **settings: Any) -> Folded:
-    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return importing.import_table(Import.model_validate(SIMPLE | settings), folder / name, "odd")
+odd = partial(brought, base=SIMPLE)
 
 
 def throughputs(folded: Folded) -> list[float]:
@@ -205,9 +209,7 @@ def test_a_refusal_names_line_column_cause_and_a_way_out(
 ) -> None:
     throughput = {"throughput": {"column": "B", "unit": "Mbit/s"}}
     plain = {"axes": {"streams": {"column": "A"}}, "variables": throughput}
-    with pytest.raises(ConfigurationError) as error:
-        odd(tmp_path, content, **plain | settings)
-    assert message in str(error.value)
+    assert message in refused(tmp_path, content, base=plain, **settings)
 
 
 def test_other_columns_and_the_settings_settle_a_decimal_mark(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 from kubernetes import client
-from tpcsweep.cli import main
 from tpcsweep.configuration.loading import studies
 
+from tests.support.commands import tpcsweep
 from tests.support.workflow import ROOT, finished
 
 SHIPPED = ROOT / "workflow/tpcsweep/shipped"
@@ -21,7 +20,7 @@ SHIPPED = ROOT / "workflow/tpcsweep/shipped"
 
 def test_a_folder_is_like_a_checkout_and_an_old_one_stays(tmp_path: Path) -> None:
     folder = tmp_path / "sweeps"
-    done = CliRunner().invoke(main, ["init", str(folder)])
+    done = tpcsweep("init", folder)
     assert done.exit_code == 0, done.output
     assert {path.name for path in folder.iterdir()} == {"Snakefile", "config", "profiles"}
     for name in ("config", "profiles"):
@@ -29,7 +28,7 @@ def test_a_folder_is_like_a_checkout_and_an_old_one_stays(tmp_path: Path) -> Non
         assert all((folder / file).read_bytes() == (ROOT / file).read_bytes() for file in files)
     found = studies({"sweep": "demo", "testbed": "netns"}, folder)
     assert list(found) == ["demo"]
-    again = CliRunner().invoke(main, ["init", str(folder)])
+    again = tpcsweep("init", folder)
     assert again.exit_code == 2
     assert "already contains Snakefile, config, profiles" in again.output
 

@@ -106,8 +106,6 @@ CANNOT = """
     bandwidth: 10 Mbit/s with origins 16 → at least 16 Mbit/s: each origin makes its share of the path
 {origins: 65} on nodes
     origins: 65 → at most 64, as many as one redirector can have
-{bandwidth: [1 Gbit/s, 10 Gbit/s]} on nodes
-    bandwidth[0]: 1 Gbit/s with rtt 0 ms → 10 Gbit/s, as such paths have it (FILE)
 {bandwidth: 20 Gbit/s} on netem
     bandwidth: 20 Gbit/s → at most 10 Gbit/s (bandwidth in FILE)
 {} on nodes with {bandwidth: 500 Mbit/s, paths: {kind: netem, pairs: [{}]}}
@@ -118,8 +116,6 @@ CANNOT = """
     queue_limit[1]: 1000 → null: tpcsweep cannot set queues of paths of kind nodes (FILE)
 {queue_limit: 1000, rtt: [0, 20]} on netem
     queue_limit: 1000 with rtt 0 ms → null with rtt 0 ms, where no packets are under way
-{mtu: 1500} on nodes
-    mtu: 1500 B with rtt 0 ms, bandwidth 10 Gbit/s → 8900 B, as such paths have it (FILE)
 {tcp_buffer: [4 MiB, 8 MiB]} on nodes with {tcp_buffer: 4 MiB}
     tcp_buffer[1]: 8 MiB → 4 MiB (tcp_buffer in FILE)
 {congestion_control: bbrr} on nodes with {congestion_controls: [cubic, bbr]}
@@ -158,13 +154,10 @@ CAN = """
 {bandwidth: 10, mtu: 8900, rtt: [0, 20], tcp_buffer: [4 MiB, 1 GiB]} on nodes
 {} on nodes with {host_network: true, tcp_buffer: 4 MiB}
 {bandwidth: [0.1, 10], loss: [0, 0.01], rtt: [0, 0.3, 2000]} on netem
-{queue_limit: [null, 1000], rtt: 20} on netem
 {origins: [1, 4]} on networks 5 5
 {origins: 1} on networks 1
-{origins: 1} on networks 2
 {origins: 5, rtt: 5} on networks 0
 {cores: [64], origins: [1, 50]} on nodes
-{xrootd: [system, 5.9.9]} on nodes with {releases: [5.9.9]}
 {bandwidth: 1, mtu: 1500, rtt: 20} on two
 {} on two
 """

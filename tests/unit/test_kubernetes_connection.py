@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to an API server over real sockets: proxies, credentials that rotate, several kubeconfigs, IPv6."""
+"""The way to an API server over real sockets: proxies, credentials that rotate, kubeconfigs, IPv6, refusals."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import base64
 import http.client
 import json
 import os
+import re
 import select
 import socket
-import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,82 +29,21 @@ from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.xrootd import credentials
 
+from tests.support.played_api import Handler, PlayedApi
 from tests.support.testbeds import kubernetes
 
-EXEC = "exec"
+EXEC = "/exec?"
 V6 = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
 
 
-class Server:
-    """An HTTP server on loopback: what was asked of it, as verb, path and the header that says who asks."""
-
-    def __init__(self, address: str = "127.0.0.1", folder: Path | None = None) -> None:
-        self.asked: list[tuple[str, str, str]] = []
-        self.accepted: Callable[[str], bool] = lambda _: True
-        family = {
-            "address_family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-            "request_queue_size": 64,
-        }
-        handler = type("Handler", (self.handler,), {"server_of": self})
-        self._http = type("Http", (ThreadingHTTPServer,), family)((address, 0), handler)
-        self._http.daemon_threads = True
-        host = f"[{address}]" if ":" in address else address
-        self.url = f"http{'s' if folder else ''}://{host}:{self._http.server_port}"
-        if folder:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(folder / "host.pem", folder / "host.key")
-            context.load_verify_locations(folder / "ca.pem")
-            context.verify_mode = ssl.CERT_OPTIONAL
-            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
-
-    def __enter__(self) -> Server:
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-
-    def verbs(self) -> list[str]:
-        return [verb for verb, _, _ in self.asked]
-
-    class handler(BaseHTTPRequestHandler):  # noqa: N801
-        """An API server: it has no Jobs, no pods, and accepts whom it is told to."""
-
-        server_of: Server
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            who = self.headers.get("Authorization", "")
-            verb = EXEC if "/exec?" in self.path else "list"
-            self.server_of.asked.append((verb, self.path, who))
-            if not self.server_of.accepted(who):
-                self.answer(401, {"kind": "Status", "message": "Unauthorized", "code": 401})
-            elif verb == EXEC:
-                self.answer(404, {"kind": "Status", "message": "no such pod", "code": 404})
-            else:
-                self.answer(200, {"kind": "JobList", "metadata": {}, "items": []})
-
-        def answer(self, status: int, body: dict[str, Any]) -> None:
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-
-class Proxy(Server):
+class Proxy(PlayedApi):
     """A proxy that carries both tunnels and plain requests."""
 
-    class handler(Server.handler):  # noqa: N801
-        def do_CONNECT(self) -> None:
+    class handler(Handler):  # noqa: N801
+        def do_CONNECT(self) -> None:  # noqa: N802
             who = self.headers.get("Proxy-Authorization", "")
-            self.server_of.asked.append(("CONNECT", self.path, who))
-            if not self.server_of.accepted(who):
+            self.played.asked.append(("CONNECT", self.path, who))
+            if not self.played.accepted(who):
                 self.answer(407, {})
                 return
             host, _, port = self.path.rpartition(":")
@@ -121,9 +61,9 @@ class Proxy(Server):
                             return
                         ends[end].sendall(text)
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802
             who = self.headers.get("Proxy-Authorization", "")
-            self.server_of.asked.append(("GET", self.path, who))
+            self.played.asked.append(("GET", self.path, who))
             url = urlsplit(self.path)
             there = http.client.HTTPConnection(url.netloc)
             there.request("GET", f"{url.path}?{url.query}", headers=dict(self.headers))
@@ -158,10 +98,14 @@ def kubeconfig(path: Path, server: str, user: dict[str, Any], name: str = "c", *
     path.write_text(yaml.safe_dump(content))
 
 
-def connect(tmp_path: Path, server: Server, folder: Path, **cluster: Any) -> Cluster:
+def connect(tmp_path: Path, server: PlayedApi, folder: Path, **cluster: Any) -> Cluster:
     authority = {"certificate-authority": str(folder / "ca.pem"), **cluster}
     kubeconfig(tmp_path / "kubeconfig", server.url, {"token": "t"}, **authority)
     return api.connect_cluster(kubernetes())
+
+
+def kinds(server: PlayedApi) -> list[str]:
+    return [EXEC if EXEC in path else "list" for _, path, _ in server.asked]
 
 
 def start_command(cluster: Cluster) -> None:
@@ -170,8 +114,8 @@ def start_command(cluster: Cluster) -> None:
 
 
 @contextmanager
-def both(folder: Path, address: str, scheme: str) -> Iterator[tuple[Server, Proxy]]:
-    with Server(address, folder if scheme == "https" else None) as server, Proxy() as proxy:
+def both(folder: Path, address: str, scheme: str) -> Iterator[tuple[PlayedApi, Proxy]]:
+    with PlayedApi(address, folder if scheme == "https" else None) as server, Proxy() as proxy:
         yield server, proxy
 
 
@@ -187,14 +131,14 @@ def test_rest_and_exec_go_by_the_proxy_with_its_password(
         start_command(cluster)
         basic = f"Basic {base64.b64encode(b'user:p@ss').decode()}"
         assert [who for _, _, who in proxy.asked] == [basic, basic] * proxied
-        assert server.verbs() == ["list", EXEC]
+        assert kinds(server) == ["list", EXEC]
 
 
 def test_the_proxy_of_a_kubeconfig_is_used(folder: Path, tmp_path: Path) -> None:
     with both(folder, "127.0.0.1", "https") as (server, proxy):
         cluster = connect(tmp_path, server, folder, **{"proxy-url": proxy.url})
         start_command(cluster)
-        assert proxy.verbs() == ["CONNECT", "CONNECT"]
+        assert [verb for verb, *_ in proxy.asked] == ["CONNECT", "CONNECT"]
 
 
 def test_a_proxy_that_hangs_or_refuses_ends_a_session_in_time(
@@ -236,7 +180,7 @@ def test_a_sweep_goes_on_when_its_token_is_replaced(
 ) -> None:
     monkeypatch.setattr(module, "PAUSE", 0.01)
     token, place = tmp_path / "token", tmp_path / "kubeconfig"
-    with Server(folder=folder) as server:
+    with PlayedApi(folder=folder) as server:
         valid = ""
 
         def rotate(name: str) -> None:
@@ -266,7 +210,7 @@ def test_a_sweep_goes_on_when_its_token_is_replaced(
         with pytest.raises(SessionError, match="has not answered"):
             session.ask("clock", 0.5)
         session.close()
-        asked = [who for verb, _, who in server.asked if verb == EXEC]
+        asked = [who for _, path, who in server.asked if EXEC in path]
         assert asked[0] == "Bearer third"
         assert set(asked[1:]) == {"Bearer fourth"}
         if kind.startswith("plugin"):  # once for each token, not for each request
@@ -274,28 +218,18 @@ def test_a_sweep_goes_on_when_its_token_is_replaced(
 
 
 def test_threads_that_are_refused_together_renew_once(folder: Path, tmp_path: Path) -> None:
-    with Server(folder=folder) as server:
+    with PlayedApi(folder=folder) as server:
         cluster = connect(tmp_path, server, folder)
         kubeconfig(tmp_path / "kubeconfig", server.url, {"token": "new"})
         server.accepted = lambda who: who == "Bearer new"
-        failures = []
-
-        def ask() -> None:
-            try:
-                call(cluster.batch.list_namespaced_job, "c", seconds=0)
-            except ClusterError as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not failures
+        ask = partial(call, cluster.batch.list_namespaced_job, "c", seconds=0)
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(ask) for _ in range(8)]
+        assert [future.exception() for future in asked] == [None] * 8
 
 
 def test_a_token_that_stays_wrong_is_refused_once(folder: Path, tmp_path: Path) -> None:
-    with Server(folder=folder) as server:
+    with PlayedApi(folder=folder) as server:
         server.accepted = lambda _: False
         with pytest.raises(ClusterError, match="does not accept the credentials"):
             connect(tmp_path, server, folder)
@@ -311,12 +245,12 @@ def test_an_api_server_has_an_address_of_ipv6(scheme: str, folder: Path, tmp_pat
     with both(folder, "::1", scheme) as (server, _):
         cluster = connect(tmp_path, server, folder)
         start_command(cluster)
-        assert server.verbs() == ["list", EXEC]
+        assert kinds(server) == ["list", EXEC]
         assert server.url in cluster.name
 
 
 def test_kubeconfigs_are_merged(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Server(folder=folder) as server:
+    with PlayedApi(folder=folder) as server:
         authority = {"certificate-authority": str(folder / "ca.pem")}
         first, second = tmp_path / "a" / "config", tmp_path / "b" / "config"
         kubeconfig(first, server.url, {"token": "one"}, "one", **authority)
@@ -327,3 +261,52 @@ def test_kubeconfigs_are_merged(folder: Path, tmp_path: Path, monkeypatch: pytes
         assert [who for _, _, who in server.asked] == ["Bearer one", "Bearer two"]
         with pytest.raises(ClusterError, match=r"no usable kubeconfig: .*three"):
             api.connect_cluster(kubernetes(context="three"))
+
+
+# Refusals
+
+
+FORBIDDEN = (
+    'pods "tpc-0a1b2c" is forbidden: User "jane" cannot get resource "pods/exec" in API group "" '
+    'in the namespace "sweeps"'
+)
+LACKS = rf"{re.escape(FORBIDDEN)} \(403\)"
+
+
+def told(server: PlayedApi, *answers: int) -> str:
+    """Why the hub cannot be asked anything of a server that gives these answers, and then refuses for ever."""
+    server.words = FORBIDDEN
+    rest = iter(answers)
+    server.refuse = lambda _: next(rest, 403)
+    talk = Session(server.cluster(), "tpc-0a1b2c", 3600.0, lambda _: None)
+    with pytest.raises(SessionError) as raised:
+        talk.ask("clock")
+    talk.close()
+    return str(raised.value)
+
+
+def test_a_right_that_is_lacking_ends_a_conversation_soon_and_is_told_in_one_line(
+    server: PlayedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REFUSED_SECONDS", 0.1)
+    assert re.fullmatch(rf"tpc-0a1b2c is out of reach for \d+ s: {LACKS}", told(server))
+    assert server.asked[0][1].startswith("/api/v1/namespaces/default/pods/tpc-0a1b2c/exec?")
+
+
+def test_a_server_that_is_starting_is_waited_for(server: PlayedApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(module, "PAUSE", 0.01)
+    assert re.search(LACKS, told(server, 403, 503, 503, 503))
+    assert len(server.asked) == 6  # what is refused is asked once more
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(tmp_path / "nowhere"))
+    names = r"\$TPCSWEEP_KUBECONFIG names .*nowhere, which does not exist: correct"
+    with pytest.raises(ClusterError, match=names):
+        api.connect_cluster(kubernetes())
+    for name in ("TPCSWEEP_KUBECONFIG", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ClusterError, match=r"there is no ~/\.kube/config, and this is not a pod"):
+        api.connect_cluster(kubernetes())

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Event, V1Job, V1Pod
 from tpcsweep.testbeds.kubernetes.faults import (
+    OCCUPIED,
     Fault,
     diagnose,
     diagnose_job,
@@ -11,6 +12,7 @@ from tpcsweep.testbeds.kubernetes.faults import (
     progress,
     ready,
     unpulled,
+    unscheduled,
 )
 
 
@@ -68,8 +70,6 @@ def running(ready: str, containers: str) -> dict[str, Any]:
 
 
 RUNNING, SILENT, STARTING = running("True", "True"), running("False", "True"), running("False", "False")
-FULL = "0/3 nodes are available: 3 Insufficient cpu."
-UNPLACED = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", "Unschedulable", FULL)]}
 EVICTED = "EvictionByEvictionAPI", "Eviction API: evicting"
 ENDED_WITH = "container servers ended with exit code"
 IMAGE = "image registry.example/tpcsweep:1, pull policy IfNotPresent"
@@ -92,10 +92,7 @@ PASSING, FINAL, OURS = (False, False), (True, False), (True, True)
 WRONG: dict[tuple[bool, bool], list[Any]] = {
     PASSING: [
         (waiting("ImagePullBackOff", "Back-off"), f"ImagePullBackOff: {IMAGE}: Back-off"),
-        (
-            waiting("CreateContainerConfigError", "no x"),
-            "CreateContainerConfigError: container servers: no x",
-        ),
+        (waiting("CreateContainerConfigError", "x"), "CreateContainerConfigError: container servers: x"),
     ],
     FINAL: [
         (waiting("ErrImageNeverPull"), f"ErrImageNeverPull: {IMAGE}"),
@@ -138,9 +135,24 @@ def test_an_image_is_told_with_what_the_registry_has_said() -> None:
     assert text.startswith(f"ImagePullBackOff: {IMAGE}: Failed to pull image: not found")
 
 
-def test_unschedulable_is_told_in_the_schedulers_words() -> None:
-    crowded = pod(UNPLACED, {"nodeName": None})
-    assert described(diagnose(crowded)) == (f"Unschedulable: {FULL}", False, False)
+@pytest.mark.parametrize(
+    ("said", "occupied"),
+    [
+        ("1 node(s) didn't match pod anti-affinity rules, 2 node(s) didn't match Pod's node affinity.", True),
+        ("1 node(s) didn't satisfy existing pods anti-affinity rules.", True),
+        ("1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.", False),
+        ("3 node(s) didn't match pod affinity rules.", False),
+    ],
+)
+def test_unschedulable_is_told_in_the_schedulers_words_and_nodes_in_use_by_them(
+    said: str, occupied: bool
+) -> None:
+    """The words are those of Kubernetes 1.34."""
+    words = f"0/3 nodes are available: {said}"
+    conditions = [condition("PodScheduled", "False", "Unschedulable", words)]
+    waits = pod({"phase": "Pending", "conditions": conditions}, {"nodeName": None})
+    assert described(diagnose(waits)) == (f"Unschedulable: {words}", False, False)
+    assert (OCCUPIED in unscheduled(waits)) is occupied
 
 
 @pytest.mark.parametrize(("cut", "noise"), [("", 1), ("a.token cut by the kubelet\n", 100)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of a deployment, as the API gets them."""
+"""The objects of a deployment, as the API gets them, and the archive of this package that pods run."""
 
 import ast
 import json
@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta, V1Pod
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import near, spots
+from tpcsweep.configuration.placements import spots
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
+from tpcsweep.testbeds.kubernetes import pod as programs
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.pod import capabilities, places
@@ -108,16 +107,6 @@ def test_servers_of_different_images_or_without_their_release_are_no_deployment(
     with pytest.raises(ClusterError, match="dst1: the image has no") as lacking:
         agreed({"src1": new, "dst1": {"unusable": "the image has no /opt/xrootd/5.9.9"}})
     assert lacking.value.final  # another deployment has the same image
-
-
-@given(st.integers(1, 10**6), st.integers(1, 2**50))
-def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores: int, memory: int) -> None:
-    limits = {"cpu": f"{millicores}m", "memory": str(memory), "example.com/vf": "1"}
-    requests = near(limits)
-    assert requests["example.com/vf"] == "1"
-    for asked, most in ((int(requests["cpu"][:-1]), millicores), (int(requests["memory"]), memory)):
-        assert asked <= most <= 1.2 * asked
-        assert most > 1.2 * (asked - 1) * (1 - 1e-12)
 
 
 def test_a_trial_looks_at_each_image_once() -> None:
@@ -271,10 +260,7 @@ def test_templates_of_testbed_pair_and_server_are_merged_in_this_order() -> None
         known = {key.replace("vf", "example.com/vf"): value for key, value in values.items()}
         return {"name": name, "resources": {kind: known}}
 
-    larger = [of_size("servers", "limits", cpu=3)]
-    redirector = {
-        "podTemplate": {"metadata": {"labels": {"of": "redirector"}}, "spec": {"containers": larger}}
-    }
+    redirector = of("redirector", own[1], of_size("servers", "limits", cpu=3))
     of_pair = of("pair", own[1], of_size("agent", "limits", memory="1Gi"))
     far = {
         "rtt": 20,
@@ -345,3 +331,30 @@ def test_the_address_of_an_attached_pod_is_the_one_that_its_network_has_assigned
     made = pod(settings(paths={"kind": "networks", "pairs": [pair]}), origins=1)
     [asked] = json.loads(made["metadata"]["annotations"][objects.NETWORKS])
     assert "ips" not in asked
+
+
+def test_python_runs_the_package_from_its_archive_with_nothing_else(tmp_path: Path) -> None:
+    """All that containers' commands name, and the workers of tools, whose environment says where the package is."""
+    started = [f"{programs.__name__}.{path.stem}" for path in Path(programs.__path__[0]).glob("[!_]*.py")]
+    names = [*started, "tpcsweep.client.__main__"]
+    ask = (
+        f"import sys, {', '.join(names)}\n"
+        "files = {module.__file__ for name, module in sys.modules.items() if name.startswith('tpcsweep')}\n"
+        "print({file.partition('/tpcsweep/')[0] for file in files})\n"
+        "from pathlib import Path; from tpcsweep.tools import TOOLS; from tpcsweep.tools.base import Credentials\n"
+        "for tool in TOOLS.values():\n"
+        "    print(tool.environment(Credentials(Path('/c')), Path('/h')).get('PYTHONPATH'))"
+    )
+    packed = tmp_path / "tpcsweep.zip"
+    packed.write_bytes(objects.package_archive())
+    done = finished([sys.executable, "-S", "-c", ask], cwd=tmp_path, env={"PYTHONPATH": str(packed)})
+    assert done.returncode == 0, done.stdout
+    said, *environments = done.stdout.splitlines()
+    assert said == str({str(packed)})
+    assert set(environments) == {str(packed), "None"}
+
+
+def test_the_archive_fits_a_config_map_and_is_the_same_each_time() -> None:
+    made = objects.package_archive()
+    assert len(made) * 4 / 3 < (1 << 20) / 2  # a ConfigMap may hold 1 MiB, base64 included
+    assert objects.package_archive() == made

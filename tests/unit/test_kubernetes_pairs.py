@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs that a cluster's nodes make: which there are, which a deployment takes, where its client goes."""
+"""Pairs that a cluster's nodes make: which there are, which a deployment takes or waits for, where its client goes."""
 
+import contextlib
 import itertools
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.client import V1Job
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
+from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import Role
 from tpcsweep.configuration.templates import node_selector
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
@@ -102,7 +107,7 @@ def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
     with pytest.raises(ClusterError, match=r"no pair of nodes.*found: role=dtn: 2, 1 of them tolerated"):
         node_pairs(server.cluster(), settings())
     # Who may not list nodes is told what to do.
-    server.refuse = lambda _, path, __: 403 if path.endswith("/nodes") else None
+    server.refuse = lambda path: 403 if path.endswith("/nodes") else None
     with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml .* paths\.pairs"):
         node_pairs(server.cluster(), settings())
 
@@ -112,12 +117,7 @@ def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
     [
         ("dtn", [OURS], "ok", "2 of 2 nodes: n0, n1"),
         ("dtn", [], "ok", "1 of 2 nodes: n0"),
-        (
-            "gpu",
-            [OURS],
-            "failed",
-            "the pods tolerate no node's taints: node.kubernetes.io/not-ready:NoSchedule",
-        ),
+        ("gpu", [OURS], "failed", f"the pods tolerate no node's taints: {BROKEN['key']}:NoSchedule"),
         ("none", [], "failed", "no node has the labels role=none"),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_check_says_which_nodes_fit(
     placed = Role.model_validate(pods(nodeSelector={"role": role}, tolerations=tolerations))
     found = node_finding(server.cluster(), "pair 0 source", placed)
     assert (found.status, found.reason) == (status, words)
-    server.refuse = lambda *_: 403
+    server.refuse = lambda _: 403
     assert node_finding(server.cluster(), "pair 0 source", placed).status == "skipped"
 
 
@@ -170,3 +170,31 @@ def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(ser
     assert pair.client.podTemplate == {**annotated["podTemplate"], "spec": beside}
     assert node_selector(told.client.podTemplate) == {"role": "client"}
     assert alone.client.podTemplate == {}
+
+
+def test_waiting_for_nodes_in_use_holds_nothing(
+    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log, stages, identifiers = list[str](), list[str](), set[str]()
+    in_use = [True, True, False]
+
+    @contextlib.contextmanager
+    def running(_: object, naming: Naming, *__: object) -> Iterator[str]:
+        identifiers.add(naming.identifier)
+        if in_use.pop(0):
+            raise OccupiedError("0/3 nodes are available")
+        yield "pods"
+        log.append("torn down")
+
+    monkeypatch.setattr(testbed, "deployed_objects", running)
+    monkeypatch.setattr(testbed, "LET_GO_SECONDS", 0.0)
+    monkeypatch.setattr(testbed.signals, "restore_signals", lambda: log.append("heeded"))
+    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
+    request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, stages.append)
+    with testbed.running_pods(server.cluster(), kubernetes(), request) as pods:
+        assert pods == "pods"  # type: ignore[comparison-overlap]
+        log.append("up")
+    assert log == ["heeded", "heeded", "up", "torn down"]
+    assert len(identifiers) == 3
+    said = "waiting for nodes that other deployments use: 0/3 nodes are available"
+    assert stages == ["deploying rtt=20", said, "deploying rtt=20", "deploying rtt=20"]

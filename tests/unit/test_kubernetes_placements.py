@@ -12,7 +12,7 @@ from kubernetes.utils.quantity import parse_quantity
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import BLOCK, resource_amount, resources, spots
-from tpcsweep.configuration.problems import ConfigurationError, validated
+from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.paths.rates import probe_connections
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes
@@ -20,15 +20,14 @@ from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.projects import cases
-from tests.support.testbeds import selecting, sized
+from tests.support.testbeds import kubernetes, selecting, sized
 
 SUFFIXES = ["", *"numkMGTPE", *(f"{prefix}i" for prefix in "KMGTPE")]
 HOST = {"host_network": True, "tcp_buffer": "4 MiB"}
 
 
 def settings(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> Kubernetes:
-    content = {"kind": "kubernetes", "image": "a/b", "bandwidth": 1, "paths": {"kind": kind, "pairs": [pair]}}
-    return validated(Kubernetes, {**content, **changes})
+    return kubernetes(**{"paths": {"kind": kind, "pairs": [pair]}, **changes})
 
 
 def refused(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> list[str]:

@@ -1,78 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pod templates of a testbed: how they are merged, what is refused in them, and what to write for keys of before."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.configuration.templates import merged, pruned
 from tpcsweep.testbeds.kubernetes.reserved import problems
 
 from tests.support.projects import cases
+from tests.support.testbeds import kubernetes
 from tests.support.workflow import ROOT
 
-CONTENT = {
-    "kind": "kubernetes",
-    "image": "a/b",
-    "bandwidth": 1,
-    "paths": {"kind": "nodes", "pairs": [{"rtt": 1}]},
-}
 
-leaves = st.none() | st.integers(0, 3) | st.text("ab", max_size=2)
-named = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from("abc"), "value": leaves}),
-    max_size=3,
-    unique_by=lambda one: one["name"],
-)
-trees = st.recursive(
-    leaves | st.lists(st.integers(0, 3), max_size=2),
-    lambda inner: (
-        st.dictionaries(st.sampled_from(["x", "y", "limits"]), inner, max_size=3)
-        | st.fixed_dictionaries({}, optional={"env": named, "volumes": named})
-    ),
-)
-templates = st.dictionaries(st.sampled_from(["spec", "metadata"]), trees)
-
-
-@given(templates, templates)
-def test_a_merged_template_has_all_that_the_upper_one_says(below: Any, above: Any) -> None:
-    def holds(found: Any, said: Any, name: str = "") -> None:
-        if isinstance(said, dict):
-            for key, value in said.items():
-                holds(found.get(key), value, key)
-        elif isinstance(said, list) and name in ("env", "volumes"):
-            for item in said:
-                [same] = [each for each in found if each["name"] == item["name"]]
-                holds(same, item)
-        else:
-            assert found == said
-
-    whole = merged(below, above)
-    holds(whole, above)
-    assert merged(whole, above) == whole
-    assert merged(below, {}) == below
-    assert "None" not in repr(pruned(whole))
-
-
-def test_lists_are_merged_by_the_published_keys() -> None:
+def test_templates_are_merged_and_their_lists_by_the_published_keys() -> None:
     below = yaml.safe_load("""
-containers: [{name: a, env: [{name: X, value: 1}], args: [x]}, {name: b}]
+affinity: {nodeAffinity: x}
+containers: [{name: a, env: [{name: X, value: 1}], args: [x]}, {name: b, tty: true}]
+hostAliases: x
+nodeSelector: x
 tolerations: [{key: one}]
 volumes: [{name: v, emptyDir: {}}]
 securityContext: {runAsUser: 1, sysctls: [{name: s, value: 1}]}
 """)
     above = yaml.safe_load("""
-containers: [{name: b, image: i}, {name: a, env: [{name: Y, value: 2}, {name: X, value: 3}], args: [y]}]
+affinity: x
+containers: [{name: b, image: i, tty: null}, {name: a, env: [{name: Y, value: 2}, {name: X, value: 3}], args: [y]}]
+hostAliases: [{ip: x}]
+nodeSelector: {x: y}
 tolerations: [{key: two}, {key: one}]
 securityContext: {runAsUser: null, sysctls: [{name: t, value: 2}]}
 """)
-    assert pruned(merged(below, above)) == yaml.safe_load("""
+    whole = merged(below, above)
+    assert merged(whole, above) == whole
+    assert merged(below, {}) == below
+    assert pruned(whole) == yaml.safe_load("""
+affinity: x
 containers: [{name: a, env: [{name: X, value: 3}, {name: Y, value: 2}], args: [y]}, {name: b, image: i}]
+hostAliases: [{ip: x}]
+nodeSelector: {x: y}
 tolerations: [{key: one}, {key: two}]
 volumes: [{name: v, emptyDir: {}}]
 securityContext: {sysctls: [{name: s, value: 1}, {name: t, value: 2}]}
@@ -108,15 +74,14 @@ BEFORE = """
 @pytest.mark.parametrize(("changes", "messages"), cases(BEFORE))
 def test_keys_of_before_are_refused_with_the_lines_to_write(changes: str, messages: list[str]) -> None:
     with pytest.raises(ConfigurationError) as error:
-        validated(Kubernetes, {**CONTENT, **yaml.safe_load(changes)})
+        kubernetes(**yaml.safe_load(changes))
     found = [f"{problem.key}: {problem.allowed}" for problem in error.value.problems]
     assert found == messages
     # What is to be written is valid, and has no problem.
     for problem in error.value.problems:
         written = yaml.safe_load("{" + problem.allowed.removeprefix("in its place ") + "}")
         role = problem.key.split(".")[0]
-        content = {**CONTENT, **(written if "." not in problem.key else {role: written})}
-        assert problems(validated(Kubernetes, content)) == []
+        assert problems(kubernetes(**(written if "." not in problem.key else {role: written}))) == []
 
 
 REFUSED = """
@@ -161,9 +126,7 @@ REFUSED = """
 
 @pytest.mark.parametrize(("changes", "messages"), cases(REFUSED))
 def test_what_no_pod_can_have_and_what_is_tpcsweeps_own_is_refused(changes: str, messages: list[str]) -> None:
-    found = [
-        str(problem) for problem in problems(validated(Kubernetes, {**CONTENT, **yaml.safe_load(changes)}))
-    ]
+    found = [str(problem) for problem in problems(kubernetes(**yaml.safe_load(changes)))]
     assert len(found) == len(messages), found
     for line, message in zip(found, messages, strict=True):
         key, _, rest = message.partition(": ")
@@ -184,16 +147,11 @@ spec:
   initContainers: [{name: mesh, image: proxy, restartPolicy: Always}]
   containers: [{name: client, resources: {limits: {cpu: 2, memory: 1Gi}}, env: [{name: A, value: b}]}]
 """
-    content = {**CONTENT, "client": {"podTemplate": yaml.safe_load(template)}}
-    assert problems(validated(Kubernetes, content)) == []
+    assert problems(kubernetes(client={"podTemplate": yaml.safe_load(template)})) == []
 
 
 def test_shipped_testbeds_have_no_problem() -> None:
-    files = [
-        path
-        for path in Path(ROOT, "config/testbeds").glob("*.yaml")
-        if "kind: kubernetes" in path.read_text()
-    ]
-    assert len(files) > 4
-    for file in files:
-        assert problems(validated(Kubernetes, yaml.safe_load(file.read_text()))) == []
+    texts = [path.read_text() for path in (ROOT / "config/testbeds").glob("*.yaml")]
+    contents = [yaml.safe_load(text) for text in texts if "kind: kubernetes" in text]
+    assert len(contents) > 4
+    assert not any(problems(validated(Kubernetes, content)) for content in contents)

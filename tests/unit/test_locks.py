@@ -42,26 +42,21 @@ def held(name: str | Path) -> Iterator[subprocess.Popen[bytes]]:
         process.stdin.close()
 
 
-def test_a_lock_that_is_held_says_by_whom(tmp_path: Path) -> None:
-    file = tmp_path / "lock"
+def test_a_lock_on_a_file_says_who_holds_it_and_goes_with_a_holder_that_is_killed(tmp_path: Path) -> None:
+    file, told = tmp_path / "lock", list[str]()
     with held(file) as process:
-        with pytest.raises(LockedError, match=f"^rtt=20 of sweep one, pid {process.pid}$"):
+        theirs = f"rtt=20 of sweep one, pid {process.pid}"
+        with pytest.raises(LockedError, match=f"^{theirs}$"):
             lock_file(file)
         assert lock_holder(file) == process.pid
-        file.write_text("")  # as before the holder has said who it is
-        with pytest.raises(LockedError, match=r"^another process$"):
-            lock_file(file)
+        ours = lock_file(file, "me", lambda name: (told.append(name), process.kill()))  # type: ignore[func-returns-value]
+    assert told == [theirs]
+    assert (file.read_text(), lock_holder(file)) == (f"me, pid {os.getpid()}", os.getpid())
+    file.write_text("")  # as before the holder has said who it is
+    with pytest.raises(LockedError, match=r"^another process$"):
+        lock_file(file)
+    os.close(ours)
     assert lock_holder(file) is None
-    os.close(lock_file(file))
-
-
-def test_who_waits_for_a_lock_is_told_for_whom_and_gets_it(tmp_path: Path) -> None:
-    file = tmp_path / "lock"
-    told: list[str] = []
-    with held(file) as process:
-        os.close(lock_file(file, "me", lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
-    assert told == [f"rtt=20 of sweep one, pid {process.pid}"]
-    assert file.read_text() == f"me, pid {os.getpid()}"
 
 
 @pytest.mark.parametrize(
@@ -138,20 +133,19 @@ def test_a_signal_that_comes_while_it_is_ignored_takes_effect_afterwards() -> No
 
 
 HERE = Path("/h")
-KINDS: dict[str, tuple[Callable[[], Mapping[str, str]], set[str]]] = {
-    "measured": (partial(processes.measured_environment, HERE), set()),
-    "system": (processes.system_environment, {"HOME", "TMPDIR"}),
-    "python": (partial(processes.python, HERE), {"TMPDIR", "LD_LIBRARY_PATH"}),
+KINDS: dict[str, Callable[[], Mapping[str, str]]] = {
+    "measured": partial(processes.measured_environment, HERE),
+    "system": processes.system_environment,
+    "python": partial(processes.python, HERE),
     **{
-        f"{name}, {authorization}": (
-            partial(tool.environment, Credentials(Path("/c"), authorization), HERE),
-            set(),
-        )
+        f"{name}, {authorization}": partial(tool.environment, Credentials(Path("/c"), authorization), HERE)
         for name, tool in TOOLS.items()
         for authorization in ("usual", "none")
     },
 }
-"""What makes the environment of each kind of process, and the variables that it takes over from the user."""
+"""What makes the environment of each kind of process."""
+PASSED = {"system": {"HOME", "TMPDIR"}, "python": {"TMPDIR", "LD_LIBRARY_PATH"}}
+"""The variables that some kinds take over from the user."""
 
 
 @pytest.fixture
@@ -165,10 +159,9 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_process_gets_only_what_it_needs(theirs: dict[str, str], kind: str) -> None:
-    made, passed = KINDS[kind]
-    given = made()
+    given = KINDS[kind]()
     same = {name for name, value in given.items() if theirs.get(name) == value}
-    assert same - {"PATH"} == passed
+    assert same - {"PATH"} == PASSED.get(kind, set())
     assert given["LC_ALL"] == "C.UTF-8"
 
 

@@ -20,7 +20,6 @@ from tpcsweep.models import (
     MODELS,
     Fit,
     Observations,
-    Saved,
     SavedError,
     choose,
     fit,
@@ -125,29 +124,22 @@ def test_too_few_values_leave_nothing_out_and_this_is_said() -> None:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run") / "results" / "demo"
-    folder.mkdir(parents=True)
+def observations() -> Observations:
     axes = {"origins": [1, 2], "rtt": RTT[::3], "streams": STREAMS[::3]}
-    ds = measured(MODELS["window"], WINDOW, axes, fixed=FIXED)
-    ds.to_netcdf(folder / "dataset.nc")
-    observations = observe(ds)
+    return observe(measured(MODELS["window"], WINDOW, axes, fixed=FIXED))
+
+
+@pytest.fixture(scope="module")
+def kept(observations: Observations, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file with the fits of three models."""
+    file = tmp_path_factory.mktemp("run") / "models.json"
     fits = fits_of(observations, "window", "lu", "constant", resamples=8)
-    save_fits(folder / "models.json", observations.label, fits, scored(observations, fits))
-    return folder
+    save_fits(file, observations.label, fits, scored(observations, fits))
+    return file
 
 
-@pytest.fixture
-def content(kept: Path) -> Saved:
-    return read_fits(kept / "models.json")
-
-
-@pytest.fixture
-def observations(kept: Path) -> Observations:
-    return observe(xr.load_dataset(kept / "dataset.nc"))
-
-
-def test_what_was_saved_predicts(content: Saved, observations: Observations) -> None:
+def test_what_was_saved_predicts(kept: Path, observations: Observations) -> None:
+    content = read_fits(kept)
     best = content.best(observations)
     assert best is content.formula and best.name == "window"
     found = best.predict(xr.Dataset(coords={"streams": [3], "rtt": [30.0]})).squeeze()
@@ -156,7 +148,7 @@ def test_what_was_saved_predicts(content: Saved, observations: Observations) -> 
 
 @pytest.mark.parametrize("problem", ["format", "parameters of window"])
 def test_fits_of_another_format_or_formula_are_refused(kept: Path, tmp_path: Path, problem: str) -> None:
-    content = json.loads((kept / "models.json").read_text())
+    content = json.loads(kept.read_text())
     if problem == "format":
         content["format"] = 0
     else:
@@ -196,7 +188,8 @@ def test_where_there_are_several_runs_a_left_out_run_judges() -> None:
         assert choice.best == best
 
 
-def test_figures_show_every_cell_and_say_what_they_are(content: Saved, observations: Observations) -> None:
+def test_figures_show_every_cell_and_say_what_they_are(kept: Path, observations: Observations) -> None:
+    content = read_fits(kept)
     fits = draw.fitted(observations, content.formula)
     assert "measured on netns" in " ".join(text.get_text() for text in fits.texts)
     assert len(fits.axes) == 2
@@ -270,15 +263,12 @@ def test_intervals_hold_points_that_were_left_out_and_too_little_is_refused() ->
         fit_table(observe(grid(np.ones((2, 3, 3))).isel(tool=0, rtt=0, streams=[0, 1])))
 
 
-LEVELS = (np.arange(1000) + 0.5) / 1000
-
-
 def test_a_full_path_keeps_its_narrow_scatter_beside_slow_cells_that_stall() -> None:
     generator = np.random.default_rng(0)
     fitted = np.repeat([0.1, 1.0], 5 * BAND)
     spread = np.where(fitted < 0.5, 0.5, 0.02)
     scatter = Scatter.from_residuals(spread * generator.standard_normal(fitted.size), fitted)
-    slow, full = scatter.residuals(LEVELS, np.array([0.1, 1.0])).std(axis=0)
+    slow, full = scatter.residuals((np.arange(1000) + 0.5) / 1000, np.array([0.1, 1.0])).std(axis=0)
     assert 0.4 < slow < 0.6 and 0.015 < full < 0.025
 
 
