@@ -341,12 +341,13 @@ def evaluate(
     figures, chances = [], []
     for start in range(0, len(grid), _BLOCK):
         points = grid.iloc[start : start + _BLOCK].reset_index(drop=True)
-        bandwidth = points.get("bandwidth", model.domain.fixed.get("bandwidth", math.inf))
         # No path carries more than its bandwidth, although the scatter of slower cells would predict it.
-        draws = np.sort(np.minimum(model.draws(points, DRAWS), np.asarray(bandwidth)), axis=0)
+        most = np.asarray(points.get("bandwidth", model.domain.fixed.get("bandwidth", math.inf)))
+        draws = np.sort(np.minimum(model.draws(points, DRAWS), most), axis=0)
         if not np.all(np.isfinite(draws)):
             raise ValueError(f"{model.name} has no value at some settings: {'; '.join(model.problems)}")
-        figures.append(np.column_stack([model.estimate(points), *interval(draws), draws[place]]))
+        estimate = np.minimum(model.estimate(points), most)
+        figures.append(np.column_stack([estimate, *interval(draws), draws[place]]))
         chances.append(np.column_stack([np.mean(draws >= target, axis=0) for target in targets]))
     table = grid.assign(**dict(zip(FIGURES, np.concatenate(figures).T, strict=False)))
     outside = model.domain.outside(grid)
