@@ -151,8 +151,8 @@ def test_files_that_cannot_be_deleted_end_the_cell_and_are_reaped(
     ):
         patched.setattr(kind, "delete", refused)
         result = measured(files(3))
-        assert "deployment_broken" in result["flags"]
-        assert "files are left behind: DELETE" in result["message"]
+    assert "deployment_broken" in result["flags"]
+    assert "files are left behind: DELETE" in result["message"]
     assert storage.files("destination") != []
     assert len(TESTBED.reap(settings)) == 1
     assert storage.files("destination") == TESTBED.reap(settings) == []
