@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -16,15 +15,15 @@ import pandas as pd
 import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
-from tpcsweep import dataset
 from tpcsweep.claims import CLAIMS, judge
-from tpcsweep.models import FORMAT, MODELS, fit, observe
 from tpcsweep.planning.recommendations import COLUMNS
 
-from tests.support import histories, synthetic
+from tests.support import histories
 from tests.support.commands import tpcsweep
 from tests.support.histories import weekly
-from tests.support.notebooks import executed
+from tests.support.made_up import write_results
+from tests.support.notebooks import run_here
+from tests.support.odd import rewrite
 from tests.support.pictures import hues, pixels
 from tests.support.workflow import ROOT
 
@@ -36,12 +35,7 @@ AXES = {"rtt": [5.0, 50.0, 100.0], "streams": [1, 2, 4, 8], "repetition": [1, 2,
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with results/demo: a dataset, and the fits of one model to it."""
     folder = tmp_path_factory.mktemp("project")
-    demo = folder / "results/demo"
-    dataset.write(dataset.fold(synthetic.write_sweep(folder / "cells", AXES), AXES), demo / "dataset.nc")
-    one = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=5)
-    choice = {"best": "window", "formula": "window", "problems": []}
-    content = {"format": FORMAT, "label": "made up", "fits": {"window": one.to_dict()}, "choice": choice}
-    (demo / "models.json").write_text(json.dumps(content))
+    write_results(folder, AXES)
     return folder
 
 
@@ -99,10 +93,6 @@ def test_a_comparison_is_a_summary_and_the_cells_that_differ() -> None:
 
 
 def test_a_comparison_below_its_gate_fails_and_has_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_here(notebook: Path, output: Path, values: Mapping[str, object]) -> None:
-        executed(notebook, **values)  # without a kernel
-        shutil.copy(notebook, output)
-
     monkeypatch.setattr("tpcsweep.running.notebooks.run_notebook", run_here)
     sides = ("results/demo:rtt=5 ms", "demo:rtt=100ms")
     done = tpcsweep("compare", *sides, "--fail-below", "95%", "-o", "out")
@@ -181,10 +171,7 @@ def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pyt
         "plan 5ms demo": "for TARGET: '5ms' is not allowed. Use a rate such as",
         "plan 1Gbit/s demo": "rtt: given nothing, allowed: this key is needed",
         "plan 1Gbit/s demo --rtt 40": "'--rtt': '40' has no unit. Use one, as in '40 ms'",
-        "plan 1Gbit/s demo --rtt 9h": (
-            "'--rtt': '9h' is not allowed. Use a time such as \"50 ms\" "
-            "(ns, us, ms, s, min, h; also µs, usec, msec, sec), at least 0"
-        ),
+        "plan 1Gbit/s demo --rtt 9h": "'--rtt': '9h' is not allowed. Use a time such as \"50 ms\" (ns, us, ms, s",
         "plan 1Gbit/s demo --streams 1,x": "'--streams': 'x' is not allowed. Use a whole number",
         "plan 1Gbit/s demo --loss x": "'--loss': 'x' is not allowed. Use a fraction such as \"1 %\" (%), or a plain",
         "plan 1Gbit/s demo --copy-mode pul": "copy_mode: given 'pul', allowed: pull or push",
@@ -202,11 +189,7 @@ def test_a_history_keeps_the_run_and_fails_on_a_change(here: Path, monkeypatch: 
     once = histories.folded(folder.parent)
     slower = lambda number, summary: histories.times(summary, 0.7) if number >= 6 else summary  # noqa: E731
     *before, last = weekly(once, 8, slower, seed=1)
-    file = folder.parent / "dataset.nc"
-    groups = [(name, xr.load_dataset(file, group=name)) for name in dataset.GROUPS if name]
-    last.to_netcdf(file)
-    for name, group in groups:
-        group.to_netcdf(file, group=name, mode="a")
+    rewrite(folder.parent / "dataset.nc", lambda _: last)
     for number, summary in enumerate(before):
         summary.to_netcdf(folder / f"{number}.nc")
     done = tpcsweep("history", "results/weekly", "--fail-on", "slower")

@@ -179,9 +179,8 @@ assert found["rtt_stretch"] == 2.5
 
 axes = {"streams": [1, 2], "repetition": [1]}
 files = list(write_sweep(folder, axes))
-cell = orjson.loads(files[0].read_bytes())
-cell["summary"] |= {"rtt_stretch": 2.5}
-earlier = orjson.loads(files[1].read_bytes())
+cell, earlier = (orjson.loads(file.read_bytes()) for file in files)
+cell["summary"]["rtt_stretch"] = 2.5
 del earlier["summary"]["rtt_stretch"]
 for file, content in zip(files, (cell, earlier)):
     file.write_bytes(orjson.dumps(content))
@@ -240,6 +239,7 @@ summary = dataset.fold(files, configuration.grid.axes, (cell_spec(configuration,
 assert (summary["throughput"] > 0).all() and summary.attrs["testbed_kind"] == "sockets"
 """,
     "path": """
+from unittest.mock import Mock
 from tpcsweep.paths import link, plan
 from tpcsweep.paths.plan import LARGEST
 
@@ -247,18 +247,11 @@ wire = plan.Path(rtt=0, bandwidth=LARGEST)
 assert plan.choose_emulator(wire, netem_works=False) == "wire"
 assert plan.choose_emulator(plan.Path(rtt=0, bandwidth=1), netem_works=False) == "none"
 
-class Commands:
-    def __init__(self):
-        self.lines = []
-    def run(self, command, **_):
-        return ""
-    def batch(self, command, lines, **_):
-        self.lines += lines
-
-commands = Commands()
+commands = Mock(**{"run.return_value": ""})
 made = link.connect(wire, ("near", "10.0.0.1/30"), ("far", "10.0.0.2/30"), commands, Path())
-assert any("type veth" in line for line in commands.lines)
-assert not any("qdisc" in line for line in commands.lines)
+lines = [line for call in commands.batch.call_args_list for line in call.args[1]]
+assert any("type veth" in line for line in lines)
+assert not any("qdisc" in line for line in lines)
 assert made.counters()["drops"] == 0
 """,
 }

@@ -17,12 +17,10 @@ import yaml
 from bs4 import BeautifulSoup
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
-from tpcsweep import dataset
 from tpcsweep.cli import COMMANDS, main
-from tpcsweep.models import FORMAT, MODELS, fit, observe
 
-from tests.support import synthetic
 from tests.support.commands import tpcsweep
+from tests.support.made_up import write_results
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT
 
@@ -72,13 +70,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as after `make sweep`: results/demo with fits, an adaptive dataset, exports, and the examples."""
     made = tmp_path_factory.mktemp("project")
     (made / "examples").symlink_to(ROOT / "examples")
-    demo = made / "results/demo"
-    dataset.write(dataset.fold(synthetic.write_sweep(made / "cells", AXES), AXES), demo / "dataset.nc")
+    demo = write_results(made, AXES)
     content = xr.load_dataset(demo / "dataset.nc")
-    one = fit(MODELS["window"], observe(content), resamples=5)
-    choice = {"best": "window", "formula": "window", "problems": []}
-    saved = {"format": FORMAT, "label": "made up", "fits": {"window": one.to_dict()}, "choice": choice}
-    (demo / "models.json").write_text(json.dumps(saved))
     (demo / "adaptive").mkdir()
     for name in ("", "_low", "_high"):
         content[f"throughput_predicted{name}"] = content["throughput"]
@@ -170,12 +163,8 @@ FOREIGN = {"profile directory given", "No space left on device", "no space left"
 def test_messages_that_the_page_explains_exist() -> None:
     page = (ROOT / "docs/troubleshooting.md").read_text()
     tables = re.findall(r"^\| message contains .*\n((?:\|.*\n)+)", page, re.MULTILINE)
-    quoted = [
-        word
-        for table in tables
-        for row in table.splitlines()
-        for word in re.findall(r"`([^`]+)`", row.split(" | ")[0])
-    ]
+    rows = [row.split(" | ")[0] for row in "".join(tables).splitlines()]
+    quoted = [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
     parts = {part.strip() for one in quoted for part in one.split("…")} - FOREIGN
     sources = [ROOT / "envs/setup.sh", *ROOT.glob("workflow/**/*.py")]
     text = "\n".join(re.sub(r'"\s*\n\s*f?"', "", source.read_text()) for source in sources)

@@ -5,35 +5,27 @@ import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 from xml.etree import ElementTree
 
 import nbformat
 import pytest
 from tpcsweep import dataset
-from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sweep import Notebooks
 from tpcsweep.running import notebooks
 
 from tests.support import hostile, synthetic
-from tests.support.notebooks import code_of, executed
+from tests.support.notebooks import code_of, executed, parameters
+from tests.support.odd import FOUR, Axes
 from tests.support.pictures import hues, pixels
 from tests.support.workflow import ROOT
-
-Axes = Mapping[str, Sequence[Value]]
-FOUR: Axes = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
 
 
 def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:
     for name, field in Notebooks.model_fields.items():
-        code = code_of(ROOT / f"notebooks/{name}.ipynb")
         (model,) = (kind for kind in get_args(field.annotation) if kind is not type(None))
-        space: dict[str, Any] = {}
-        exec(code[0], space)
-        given = {key for key in space if not key.startswith("_")}
-        assert given == {"dataset", "figures", *model.model_fields}
+        assert parameters(ROOT / f"notebooks/{name}.ipynb") == {"dataset", "figures", *model.model_fields}
     assert code_of(ROOT / "notebooks/compare.ipynb")
 
 

@@ -9,9 +9,8 @@ import contextlib
 import inspect
 import io
 import json
-import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
@@ -31,7 +30,7 @@ from tpcsweep.hardware import node_effects
 from tpcsweep.running import notebooks
 
 from tests.support.commands import tpcsweep
-from tests.support.notebooks import code_of, executed
+from tests.support.notebooks import code_of, executed, parameters, run_here
 from tests.support.odd import ODD
 from tests.support.workflow import ROOT
 
@@ -119,18 +118,6 @@ def laid_out(figure: Figure, folder: Path, name: str) -> None:
     figure.draw_without_rendering()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.png").touch()
-
-
-def run_here(notebook: Path, output: Path, values: Mapping[str, object]) -> None:
-    with contextlib.redirect_stdout(io.StringIO()):  # a kernel's is not that of the command
-        executed(notebook, **{name: value for name, value in values.items() if name in parameters(notebook)})
-    shutil.copy(notebook, output)
-
-
-def parameters(notebook: Path) -> set[str]:
-    space: dict[str, Any] = {}
-    exec(code_of(notebook)[0], space)
-    return {name for name in space if not name.startswith("_")}
 
 
 @pytest.fixture(scope="module", params=ODD)

@@ -176,9 +176,6 @@ def test_agreement_on_nothing_is_not_shown(dataset: Simulated) -> None:
 
 def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settings() -> None:
     verdicts = {(row["claim"], row["data"]): row["verdict"] for row in terena2005([])}
-    assert verdicts["terena2005.loss", "by formula"] == "holds"
-    assert verdicts["terena2005.recovery", "by formula"] == "does not hold"  # Geneva–Chicago
-    assert verdicts["terena2005.mtu_fairness", "by formula"] == "does not hold"
     others = {verdicts[claim, data] for claim in TABLED for data in ("simulated", "measured")}
     assert others == {"not testable here"}
     [wan] = [case for case in MEASURED if case.name == "loss_reno_1000M_120ms_0.0001"]
@@ -213,10 +210,13 @@ SCALES = st.integers(1, 400).map(lambda count: f"1/{count}")
 
 @settings(max_examples=15)
 @given(SCALES, st.sampled_from(SCALED), st.sampled_from(["netns", "kubernetes", "simulation"]))
-def test_one_factor_scales_every_rate_and_size(scale: str, name: str, kind: str) -> None:
+def test_one_factor_scales_every_rate_and_size_and_what_was_scaled_is_written(
+    scale: str, name: str, kind: str
+) -> None:
     by = Fraction(scale)
     try:
-        after = expand(scaled(sweep(name), scale, kind))
+        smaller = scaled(sweep(name), scale, kind)
+        after = expand(smaller)
     except ConfigurationError as error:
         assert "allowed" in str(error)
         return
@@ -233,21 +233,12 @@ def test_one_factor_scales_every_rate_and_size(scale: str, name: str, kind: str)
     if by < 1:
         for cell in after.cells:
             assert cell.value("cores") / cell.value("origins") >= FEWEST_CORES  # type: ignore[operator]
-
-
-@settings(max_examples=8)
-@given(scale=SCALES, name=st.sampled_from(SCALED))
-def test_what_is_written_is_what_was_scaled(scale: str, name: str) -> None:
-    try:
-        after = scaled(sweep(name), scale, "netns")
-    except ConfigurationError:
-        return
-    content = after.model_dump(mode="json", exclude_unset=True, warnings=False)
-    again = Sweep.model_validate(yaml.safe_load(yaml.safe_dump(content)))
-    assert again.scale == after.scale and after.scale is not None
-    assert after.scale.attributes["scale"] == scale
-    assert [cell.path for cell in expand(again).cells] == [cell.path for cell in expand(after).cells]
-    assert again.measurement == after.measurement
+    written = smaller.model_dump(mode="json", exclude_unset=True, warnings=False)
+    again = Sweep.model_validate(yaml.safe_load(yaml.safe_dump(written)))
+    assert again.scale == smaller.scale and smaller.scale is not None
+    assert smaller.scale.attributes["scale"] == scale
+    assert [cell.path for cell in expand(again).cells] == [cell.path for cell in after.cells]
+    assert again.measurement == smaller.measurement
 
 
 def test_what_a_smaller_machine_has_not_is_said_and_the_factor_one_leaves_a_sweep_as_it_is() -> None:

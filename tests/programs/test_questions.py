@@ -15,11 +15,12 @@ import pytest
 import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
-from tpcsweep.dataset.labels import MASKS, about_flags
+from tpcsweep.dataset.labels import MASKS
 from tpcsweep.figures import panels
 
 from tests.support.notebooks import executed, sketched
 from tests.support.pictures import hues, pixels
+from tests.support.synthetic import bare
 from tests.support.workflow import ROOT
 
 
@@ -61,13 +62,9 @@ def dataset(kind: str = "netns") -> xr.Dataset:
     throughput = np.full((2, 2, 2, 1), 0.5)
     for (i, rtt), (j, streams) in itertools.product(enumerate(axes["rtt"]), enumerate(axes["streams"])):
         throughput[i, j, 0, 0] = min(0.5, Setup(rtt / 2, 1500).goodput(streams).low)
-    shares = {"throughput": 1, "throughput_low": 0.98, "throughput_high": 1.02}
-    content = {name: (tuple(axes), throughput * share) for name, share in shares.items()}
-    content["flags"] = (tuple(axes), np.zeros(throughput.shape, np.int64), about_flags())
-    fixed = {"mtu": 1500, "bandwidth": 0.5, "loss": 0.0, "tcp_buffer": 2**26}
-    fixed |= {"tool": "curl", "tcp_streams": 1}
-    about = {"sweep": "netem-limit", "testbed": kind, "testbed_kind": kind, "measurement_confidence": 0.95}
-    return xr.Dataset(content, axes).assign_coords(fixed).assign_attrs(about)
+    fixed = {"mtu": 1500, "bandwidth": 0.5, "loss": 0.0, "tcp_buffer": 2**26, "tcp_streams": 1}
+    about = {"sweep": "netem-limit", "testbed": kind, "testbed_kind": kind}
+    return bare(throughput, 0.02 * throughput, axes).assign_coords(fixed).assign_attrs(about)
 
 
 def seen_of(ds: xr.Dataset, folder: Path) -> pd.DataFrame:

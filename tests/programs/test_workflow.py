@@ -55,14 +55,6 @@ def test_profiles_have_keys_of_their_own_and_slurms_groups_every_rule_that_compu
     assert slurm["groups"] == dict.fromkeys(one_study, "study")
 
 
-def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Path) -> None:
-    (tmp_path / "bad.yaml").write_text("parameters:\n  rtt: 5 MiB\n")
-    done = snakemake("-n", "--config", f"sweep={tmp_path}/bad.yaml")
-    assert done.returncode != 0
-    assert f"{tmp_path}/bad.yaml: parameters.rtt: given '5 MiB', allowed: a time" in done.stdout
-    assert "Traceback" not in done.stdout
-
-
 def test_names_and_paths_are_looked_for_as_typed(tmp_path: Path) -> None:
     name = "1e3"
     (tmp_path / "config/sweeps").mkdir(parents=True)
@@ -185,14 +177,17 @@ def elsewhere(tmp_path: Path) -> Path:
     return tmp_path
 
 
-SIMULATED = ("--config", "sweep=mine", "testbed=simulation")
-
-
-def test_a_sweep_is_run_in_another_folder_and_its_rules_can_be_renamed(elsewhere: Path) -> None:
-    (elsewhere / "Snakefile").write_text(MODULE.replace("from tpcsweep", "from tpcsweep as tpc_*"))
+def test_a_sweep_is_run_in_another_folder_and_its_renamed_rules_make_what_others_take(
+    elsewhere: Path,
+) -> None:
     made = "results/mine@simulation/notebooks/limits.html"
-    done = snakemake("-c1", made, *SIMULATED, folder=elsewhere)
+    rule = f'rule mine:\n    input: "{made}"\n    output: "mine.txt"\n    shell: "touch {{output}}"\n'
+    renamed = MODULE.replace("from tpcsweep", "from tpcsweep as tpc_*")
+    (elsewhere / "Snakefile").write_text(f"{renamed}\n{rule}")
+    asked = "--config", "sweep=mine", "testbed=simulation"
+    done = snakemake("-c1", "mine", *asked, folder=elsewhere)
     assert done.returncode == 0, done.stdout
+    assert "rule tpc_simulate:" in done.stdout and (elsewhere / "mine.txt").exists()
     with xr.open_dataset(elsewhere / "results/mine@simulation/dataset.nc") as dataset:
         assert dataset.throughput.notnull().all()
     assert (elsewhere / made).stat().st_size > 10_000
@@ -205,7 +200,7 @@ def test_a_deployed_folder_has_its_configuration(elsewhere: Path) -> None:
     (elsewhere / "Snakefile").write_text(f'configfile: "config/config.yaml"\n{MODULE}')
     planned("--quiet", "rules", folder=elsewhere)
     done = snakemake("-c1", "-n", "--config", "sweep=mien", folder=elsewhere)
-    assert "sweep: given 'mien', allowed: mine? one of" in done.stdout
+    assert "sweep: given 'mien', allowed: mine? one of" in done.stdout.splitlines()[-1]
     assert done.returncode != 0
 
 
@@ -213,11 +208,3 @@ def test_a_folder_without_sweeps_has_those_that_ship(elsewhere: Path) -> None:
     shutil.rmtree(elsewhere / "config")
     said = planned("--config", "sweep=smoke", "testbed=netns", folder=elsewhere)
     assert "results/smoke/index.html" in said
-
-
-def test_rules_of_the_other_workflow_take_what_it_makes(elsewhere: Path) -> None:
-    made = "results/mine@simulation/dataset.nc"
-    rule = f'rule mine:\n    input: "{made}"\n    output: "mine.txt"\n    shell: "touch {{output}}"\n'
-    (elsewhere / "Snakefile").write_text(f"{MODULE}\n{rule}")
-    said = planned("mine", *SIMULATED, folder=elsewhere)
-    assert "rule simulate:" in said and "rule mine:" in said

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tpcsweep.client import Client, ClientRun
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.linux.namespaces import namespace_command
@@ -21,15 +20,8 @@ from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import Copy
 
-from tests.support.sites import MIB, cell, files, left, seconds, site_of, whole
+from tests.support.sites import MIB, cell, files, left, seconds, site_of, streaming, whole
 from tests.support.workflow import background, finished, wait_until
-
-
-def four_streams(site: NetnsSite, tool: str) -> Client:
-    run = {"tool": tool, "streams": 4, "pairs": site.pairs("direct"), "prefix": tool, "tcp_streams": 1}
-    client = site.client_of(tool)
-    client.run(ClientRun(**run, file_name=site.add_source(64 * MIB, "sparse", 1), copy_mode="pull"))
-    return client
 
 
 def test_settings_are_as_found(pair: NetnsSite) -> None:
@@ -40,7 +32,7 @@ def test_settings_are_as_found(pair: NetnsSite) -> None:
 
 
 def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
-    client = four_streams(pair, "gfal-copy")
+    client = streaming(pair, "gfal-copy", 4)
     wait_until(lambda: pair.read().connections >= 4, "all streams have a connection")
     looks: list[tuple[str, Reading]] = []
 
@@ -71,7 +63,7 @@ def test_a_client_without_credentials_is_refused(pair: NetnsSite) -> None:
 def test_a_cell_settles_when_servers_have_read_all(pair: NetnsSite, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server without a CPU reads no request, and notices no connection that was cut."""
     monkeypatch.setattr("tpcsweep.testbeds.netns.site.SETTLE_SECONDS", 600.0)
-    client = four_streams(pair, "curl")
+    client = streaming(pair, "curl", 4)
     wait_until(lambda: left(pair), "a file arrives")
     processes = [*map(psutil.Process, pair.groups["dst1"].pids())]
     for process in processes:
@@ -123,27 +115,20 @@ def test_the_network_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "counters_disagree" not in found["flags"]
 
 
-def on_disk(site: NetnsSite) -> list[str]:
-    return [name for name, side in site.sides.items() if Path(DISK) in side.files.resolve().parents]
-
-
-def test_a_disk_at_both_ends(tmp_path: Path) -> None:
-    with site_of(tmp_path, rtt=0, layer="disk_to_disk") as site:
-        assert on_disk(site) == ["src", "dst"]
-        for side in site.sides.values():
-            flags = subprocess.check_output(["lsattr", "-d", str(side.files)], text=True)
+@pytest.mark.parametrize(("layer", "ends"), [("disk_to_disk", ["src", "dst"]), ("memory_to_disk", ["dst"])])
+def test_a_disk_at_both_ends_or_at_the_destination_alone(tmp_path: Path, layer: str, ends: list[str]) -> None:
+    with site_of(tmp_path, rtt=0, layer=layer) as site:
+        folders = {name: side.files for name, side in site.sides.items()}
+        assert [name for name, folder in folders.items() if Path(DISK) in folder.resolve().parents] == ends
+        for name in ends:
+            flags = subprocess.check_output(["lsattr", "-d", str(folders[name])], text=True)
             assert "S" in flags.split()[0]
         name = site.add_source(4 * MIB, "random", 2)
-        sources = [site.sides["src"].files / name.format(stream=stream) for stream in (0, 1)]
-        cached = ["fincore", "--noheadings", "--output", "PAGES", *map(str, sources)]
-        assert subprocess.check_output(cached, text=True).split() == ["0", "0"]
+        if "src" in ends:
+            sources = [str(folders["src"] / name.format(stream=stream)) for stream in (0, 1)]
+            cached = ["fincore", "--noheadings", "--output", "PAGES", *sources]
+            assert subprocess.check_output(cached, text=True).split() == ["0", "0"]
         whole(site, files(2), tool="curl", streams=2, file_size=4 * MIB, source_content="random")
-
-
-def test_a_disk_at_the_destination_alone(tmp_path: Path) -> None:
-    with site_of(tmp_path, rtt=0, layer="memory_to_disk") as site:
-        assert on_disk(site) == ["dst"]
-        whole(site, files(2), tool="curl", streams=1, file_size=4 * MIB)
 
 
 STREAMS, FILES, SIZE = 2, 3, 2 * MIB

@@ -5,12 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +16,14 @@ from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds import TeardownError
-from tpcsweep.testbeds.endpoints import ledger, trial
-from tpcsweep.testbeds.endpoints.doors import HttpDoors
+from tpcsweep.testbeds.endpoints import trial
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, HttpDoors
+from tpcsweep.testbeds.endpoints.local import LocalDoors
+from tpcsweep.testbeds.endpoints.root import RootDoors
 from tpcsweep.tools import TOOLS
 
 from tests.support.sites import MIB, files, seconds
-from tests.support.storage import PORTS, Storage, deployed, storage_of
+from tests.support.storage import Storage, deployed, storage_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 TESTBED = testbeds.load_testbed("endpoints")
@@ -135,62 +131,31 @@ def test_check_names_doors_that_do_not_answer(storage: Storage) -> None:
     assert "nothing left" not in {row.check for row in failed}, "no folder was begun"
 
 
-KILLED = """
-import json, os, signal, sys, threading
-from pathlib import Path
-from tests.support.sites import MIB, seconds
-from tests.support.storage import PORTS, Storage, deployed
-
-folder, pki, logs, ports, tool, moment = sys.argv[1:]
-PORTS.update(json.loads(ports))
-storage = Storage(Path(folder), Path(pki), True, {})
-how = {"tool": tool, "streams": 2, "file_size": 64 * MIB}
-with deployed(storage.settings_for(tool), Path(logs), **how) as (_, measured):
-    threading.Timer(float(moment), os.kill, (os.getpid(), signal.SIGKILL)).start()
-    measured(seconds(30))
-"""
-
-
-# An ordinary user's runs with curl are killed in the tests of users.
+# Runs with curl that are killed are in the tests of users.
 @asking
 @pytest.mark.usefixtures("lingering")
-@pytest.mark.parametrize(("moment", "tool"), [(3.0, "xrdcp"), (1.0, "davix-get")])
-def test_what_a_killed_run_leaves_is_reaped(
-    storage: Storage, tmp_path: Path, moment: float, tool: str
+@pytest.mark.parametrize(
+    ("tool", "kind"), [("curl", HttpDoors), ("xrdcp", RootDoors), ("davix-get", LocalDoors)]
+)
+def test_files_that_cannot_be_deleted_end_the_cell_and_are_reaped(
+    storage: Storage, tmp_path: Path, tool: str, kind: type[Doors]
 ) -> None:
-    arguments = [storage.folder, storage.pki, tmp_path, json.dumps(PORTS), tool, moment]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
-    killed = subprocess.run([sys.executable, "-c", KILLED, *map(str, arguments)], env=environment, timeout=60)
-    assert killed.returncode == -signal.SIGKILL
-    assert storage.files("destination") != []
-    time.sleep(1)
-    assert len(TESTBED.reap(storage.settings_for(tool))) == 1
-    assert storage.files("source") == storage.files("destination") == []
-    assert TESTBED.reap(storage.settings_for(tool)) == []
+    def refused(_: Doors, url: str) -> bool:
+        raise DoorError(f"DELETE {url}: not now")
 
-
-@asking
-@pytest.mark.usefixtures("lingering")
-def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
-    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = HttpDoors.ok
-
-    def refused(self: HttpDoors, method: str, url: str, *_: int, **how: Any) -> Any:
-        return real(self, method, f"{url}/no" if method == "DELETE" else url, **how)
-
+    settings = storage.settings_for(tool)
     with (
+        pytest.MonkeyPatch.context() as patched,
         pytest.raises(TeardownError, match="left behind"),
-        deployed(storage.settings(), tmp_path, tool="curl") as (_, measured),
+        deployed(settings, tmp_path, tool=tool) as (_, measured),
     ):
-        monkeypatch.setattr(HttpDoors, "ok", refused)
+        patched.setattr(kind, "delete", refused)
         result = measured(files(3))
-        assert "deployment_broken" in result["flags"]
-        assert "files are left behind: DELETE" in result["message"]
-    assert list(ledger.place().glob("*.json"))
-    monkeypatch.setattr(HttpDoors, "ok", real)
-    assert len(TESTBED.reap(storage.settings())) == 1
-    assert storage.files("destination") == []
+    assert "deployment_broken" in result["flags"]
+    assert "files are left behind: DELETE" in result["message"]
+    assert storage.files("destination") != []
+    assert len(TESTBED.reap(settings)) == 1
+    assert storage.files("destination") == TESTBED.reap(settings) == []
 
 
 @asking

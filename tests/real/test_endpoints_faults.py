@@ -76,46 +76,35 @@ def test_a_full_disk_fails_the_cell(storage: Storage, tmp_path: Path, mode: str)
 
 def test_no_right_to_write_is_said_before_anything_is_measured(storage: Storage, tmp_path: Path) -> None:
     storage.restart("destination", rights="lr")
-    try:
-        with (
-            pytest.raises(DoorError, match=r"MKCOL .*403.*ask for the right"),
-            deployed(storage.settings(), tmp_path),
-        ):
-            raise AssertionError("deployed")
-        failed = [row for row in trial.findings(storage.settings()) if row.status == "failed"]
-        assert failed[0].check == "make a folder"
-        assert "ask for the right" in failed[0].reason
-    finally:
-        storage.restart("destination")
-    TESTBED.reap(storage.settings())
+    settings = storage.settings()
+    with pytest.raises(DoorError, match=r"MKCOL .*403.*ask for the right"), deployed(settings, tmp_path):
+        raise AssertionError("deployed")
+    failed = [row for row in trial.findings(settings) if row.status == "failed"]
+    assert failed[0].check == "make a folder"
+    assert "ask for the right" in failed[0].reason
+    storage.restart("destination")
+    TESTBED.reap(settings)
 
 
 def test_no_right_to_delete_stays_in_the_ledger_until_it_is_given(storage: Storage, tmp_path: Path) -> None:
     storage.restart("destination", rights="lrwi")
-    try:
-        with (
-            pytest.raises(DoorError, match=r"DELETE .*403.*ask for the right"),
-            deployed(storage.settings(), tmp_path),
-        ):
-            raise AssertionError("deployed")
-        assert len(storage.files("destination")) == 2
-        with pytest.raises(TeardownError, match="left: DELETE"):
-            TESTBED.reap(storage.settings())
-    finally:
-        storage.restart("destination")
-    assert len(TESTBED.reap(storage.settings())) == 1
+    settings = storage.settings()
+    with pytest.raises(DoorError, match=r"DELETE .*403.*ask for the right"), deployed(settings, tmp_path):
+        raise AssertionError("deployed")
+    assert len(storage.files("destination")) == 2
+    with pytest.raises(TeardownError, match="left: DELETE"):
+        TESTBED.reap(settings)
+    storage.restart("destination")
+    assert len(TESTBED.reap(settings)) == 1
 
 
 @pytest.mark.usefixtures("lingering")
 def test_a_slow_server_fails_a_cell_too_short_for_a_file(storage: Storage, tmp_path: Path) -> None:
     storage.restart("source", also="xrootd.fslib throttle default\nthrottle.throttle data 1m")
-    try:
-        with deployed(storage.settings(), tmp_path, tool="native", file_size=4 * MIB) as (_, measured):
-            result = measured(Measurement(until="seconds", seconds=2))
-        assert result["status"] == "failed"
-        assert "smaller file_size" in result["message"]
-    finally:
-        storage.restart("source")
+    with deployed(storage.settings(), tmp_path, tool="native", file_size=4 * MIB) as (_, measured):
+        result = measured(Measurement(until="seconds", seconds=2))
+    assert result["status"] == "failed"
+    assert "smaller file_size" in result["message"]
 
 
 @pytest.mark.usefixtures("lingering")
@@ -130,24 +119,19 @@ def test_markers_show_the_bytes_of_a_file_under_way(
     ends = {role: {"urls": [storage.url(role)]} for role in ADDRESSES}
     pair = {"name": "loopback", **ends, "source": {**ends["source"], "file": "big"}}
     how = {"tool": tool, "copy_mode": mode, "file_size": 256 * MIB}
-    try:
-        with deployed(storage.settings(pairs=[pair]), tmp_path, **how) as (site, measured):
-            with sizes_of(storage.folder / "destination/data/test") as sizes:
-                result = measured(Measurement(until="seconds", seconds=13))
-            last = site.markers[-1]
-    finally:
-        storage.restart("source")
-        source.unlink()
+    with deployed(storage.settings(pairs=[pair]), tmp_path, **how) as (site, measured):
+        with sizes_of(storage.folder / "destination/data/test") as sizes:
+            result = measured(Measurement(until="seconds", seconds=13))
+        last = site.markers[-1]
+    source.unlink()
     assert result["status"] == "ok", result["message"]
     assert result["limit"] in ("not_visible", "machine")
     assert result["transfers"]["stream"] == []
     # The sender counts bytes that are in buffers of sockets, or not yet on the disk.
     assert last["bytes"] == pytest.approx(np.interp(last["time"], *zip(*sizes, strict=True)), abs=8 * MIB)
-    summary = result["summary"]
-    assert summary["duration"] > 8
-    assert summary["throughput_average"] * summary["duration"] == pytest.approx(
-        last["bytes"] * 8e-9, rel=0.05
-    )
+    duration, throughput = (result["summary"][name] for name in ("duration", "throughput_average"))
+    assert duration > 8
+    assert throughput * duration == pytest.approx(last["bytes"] * 8e-9, rel=0.05)
 
 
 @contextlib.contextmanager

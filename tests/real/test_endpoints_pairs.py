@@ -58,14 +58,11 @@ def test_check_tries_each_door(storage: Storage) -> None:
 @pytest.mark.usefixtures("lingering")
 def test_a_door_that_dies_is_named_and_the_other_one_clears_up(storage: Storage, tmp_path: Path) -> None:
     dead = where("destination-2")
-    try:
-        with deployed(storage.settings(), tmp_path, tool="native", streams=2) as (_, measured):
-            storage.kill("destination-2")
-            result = measured(files(20))
-        assert result["status"] == "failed"
-        assert dead in result["message"]
-        failed = [row for row in trial.findings(storage.settings()) if row.status == "failed"]
-        assert failed
-        assert dead in failed[0].subject
-    finally:
-        storage.restart("destination-2")
+    with deployed(storage.settings(), tmp_path, tool="native", streams=2) as (_, measured):
+        storage.kill("destination-2")
+        result = measured(files(20))
+    assert result["status"] == "failed"
+    assert dead in result["message"]
+    failed = [row for row in trial.findings(storage.settings()) if row.status == "failed"]
+    assert failed
+    assert dead in failed[0].subject

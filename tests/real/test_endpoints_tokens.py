@@ -82,9 +82,8 @@ def test_a_token_is_shown_by_the_root_protocol(storage: Storage, tmp_path: Path)
     file.touch(0o600)  # XRootD's client reads no other
     file.write_text(issuer(storage).token(ANY["wlcg"]))
     settings = storage.settings_for("xrdcp", credentials={"token_file": str(file)})
-    rows = [
-        row for row in trial.findings(settings) if row.check != "xrdcp"
-    ]  # no token for the servers' xrdcp
+    # No token is for the servers' xrdcp.
+    rows = [row for row in trial.findings(settings) if row.check != "xrdcp"]
     assert [row for row in rows if row.status == "failed"] == []
     assert {"upload", "download", "delete"} <= {row.check for row in rows if row.status == "ok"}
     rows = list(trial.findings(storage.settings_for("xrdcp-direct", credentials={"token_file": str(file)})))

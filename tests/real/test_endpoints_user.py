@@ -13,19 +13,11 @@ import xarray as xr
 import yaml
 from tpcsweep.dataset import STATUS
 
-from tests.support.readable import readable
 from tests.support.storage import ADDRESSES, PORTS, Storage
 from tests.support.users import User, made
 from tests.support.wheels import BIN, wheel_in
 from tests.support.workflow import ROOT, started, succeeded, wait_until
 
-READABLE = f"""
-set -e
-mount -t tmpfs tmpfs /mnt
-{readable(Path(sys.base_prefix))}
-cd "$1" && shift && exec "$@"
-"""
-"""As root, in a namespace of its own for mounts, in which the user can read Python."""
 SHORT = {
     "parameters": {"tool": "curl", "file_size": "8 MiB", "streams": [1, 2]},
     "measurement": {"until": "files", "files": 4, "max_time": "1 min"},
@@ -42,7 +34,7 @@ class Installer(User):
     def asking(self, program: str, *arguments: str, folder: str = "sweeps") -> list[str]:
         """The command line of one of the wheel's programs, in a folder of the user's."""
         command = [str(self.home / "venv/bin" / program), *arguments]
-        return self.command(READABLE, [self.home / folder], command)
+        return self.command(self.home / folder, command)
 
     def run(self, program: str, *arguments: str, folder: str = "sweeps") -> str:
         return succeeded(self.asking(program, *arguments, folder=folder))
@@ -96,18 +88,18 @@ def test_a_sweep_by_the_wheel_alone(storage: Storage, user: Installer) -> None:
     assert storage.files("source") == storage.files("destination") == user.ledger == []
 
 
-@pytest.mark.parametrize("moment", ["in the ledger", "copies under way"])
+@pytest.mark.parametrize(
+    "reached",
+    [lambda _, user: user.ledger, lambda storage, _: len(storage.files("destination")) > 1],
+    ids=["in the ledger", "copies under way"],
+)
 def test_nothing_is_left_by_a_run_that_is_killed(
-    storage: Storage, user: Installer, moment: str, tmp_path: Path
+    storage: Storage, user: Installer, reached: Callable[..., object], tmp_path: Path
 ) -> None:
-    reached: dict[str, Callable[[], object]] = {
-        "in the ledger": lambda: user.ledger,
-        "copies under way": lambda: len(storage.files("destination")) > 1,
-    }
     long = user.asking("snakemake", "--config", "sweep=long", "testbed=here", "--", "cells")
     run = started(long, tmp_path / "output.log")
     try:
-        wait_until(lambda: reached[moment]() or run.poll() is not None, moment)
+        wait_until(lambda: reached(storage, user) or run.poll() is not None, "the moment of the kill")
         assert run.poll() is None, (tmp_path / "output.log").read_text()
     finally:
         user.kill()

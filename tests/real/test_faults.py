@@ -18,7 +18,6 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from tpcsweep.configuration.loading import load
 from tpcsweep.flags import BROKEN
 from tpcsweep.running import runner
 from tpcsweep.testbeds.netns import state, testbed
@@ -29,8 +28,9 @@ from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.leftovers import present
+from tests.support.projects import study_of
 from tests.support.sites import left, site_of
-from tests.support.workflow import ROOT, fill
+from tests.support.workflow import fill
 
 Patch = pytest.MonkeyPatch
 Fault = Callable[[NetnsSite, threading.Event], None]
@@ -62,10 +62,9 @@ class Sabotage:
             "repetitions": 1 if axes else len(self.faults),
             "retry_share": 0,  # a retry would be another cell, with a fault of its own
         }
-        (self.folder / "faults.yaml").write_text(yaml.safe_dump(sweep))
-        (self.folder / "testbed.yaml").write_text(yaml.safe_dump({"kind": "netns"} | (settings or {})))
-        names = {"sweep": "faults.yaml", "testbed": "testbed.yaml", "results": "results"}
-        configuration = load({key: str(self.folder / name) for key, name in names.items()}, ROOT)
+        testbed_file = self.folder / "testbed.yaml"
+        testbed_file.write_text(yaml.safe_dump({"kind": "netns"} | (settings or {})))
+        configuration = study_of(self.folder, str(testbed_file), **sweep)
         [deployment] = configuration.grid.deployments
         (self.folder / "logs").mkdir()
         with pytest.MonkeyPatch.context() as patched:

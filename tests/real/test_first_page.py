@@ -8,13 +8,12 @@ import pytest
 import xarray as xr
 from tpcsweep import dataset
 from tpcsweep.dataset import flag_masks
-from tpcsweep.models import MODELS, Fit, Observations, choose, fit, observe, save_fits
-from tpcsweep.models.choice import Choice
+from tpcsweep.models import MODELS, choose, fit, observe, save_fits
 from tpcsweep.pages.content import PageExtras, page_content
 from tpcsweep.pages.forecast import forecast
 from tpcsweep.templates import render
 
-from tests.support.browser import assert_dark_for_who_asks, framed
+from tests.support.browser import framed
 from tests.support.large import large
 from tests.support.synthetic import FOUR_AXES, write_sweep
 
@@ -62,6 +61,10 @@ PLANNED = """(page, window) => {
   };
   return [ask("0.5", "20"), ask("9", "20"), ask("0.5", "5000"), ask("", "20")];
 }"""
+COLOURS = """(page, window) => {
+  const style = window.getComputedStyle(page.body);
+  return [style.color, style.backgroundColor].map(colour => colour.match(/\\d+/g).slice(0, 3).map(Number));
+}"""
 SURFACE = """(page, window) => {
   page.getElementById("draw").click();
   return { library: typeof window.Plotly, shown: !page.getElementById("surface").hidden };
@@ -80,17 +83,12 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     summary["flags"].loc[{"rtt": 5.0, "streams": 1}] = masks["not_steady"]
     for limit, share in (("window", 0.7), ("bandwidth", 0.3)):
         summary[f"share_{limit}"] = xr.full_like(summary["throughput"], share)
-    observations = observe(summary)
-    save_fits(folder / "models.json", "made up", *_chosen(observations))
+    observations, models = observe(summary), {name: MODELS[name] for name in ("usl", "constant")}
+    fits = {name: fit(model, observations) for name, model in models.items()}
+    save_fits(folder / "models.json", "made up", fits, choose(models, observations, fits, learned={}))
     beside = PageExtras(forecast=forecast(summary, folder / "models.json"))
     file.write_text(render("page", **page_content(summary, folded.samples, folded.transfers, beside)))
     return file
-
-
-def _chosen(observations: Observations) -> tuple[dict[str, Fit], Choice]:
-    models = {name: MODELS[name] for name in ("usl", "constant")}
-    fits = {name: fit(model, observations) for name, model in models.items()}
-    return fits, choose(models, observations, fits, learned={})
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +139,10 @@ def test_nothing_is_wider_than_a_phone(first_page: Path, tmp_path: Path) -> None
 
 
 def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
-    assert_dark_for_who_asks(first_page, tmp_path)
+    for how, is_dark in (((), False), (("--blink-settings=preferredColorScheme=0",), True)):
+        ink, paper = map(sum, framed(first_page, tmp_path, 1200, COLOURS, *how))
+        dark, light = (paper, ink) if is_dark else (ink, paper)
+        assert light > 600 > 200 > dark
 
 
 def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def is_owned(page: Path, folder: Path) -> bool:
 
 def test_the_report_shows_text_and_runs_none(brought: Path, tmp_path: Path) -> None:
     assert not is_owned(brought / "report.html", tmp_path)
-    _, seen = opened(brought / "report.html", tmp_path)
+    seen = opened(brought / "report.html", tmp_path)
     assert seen["throughput_heatmap.png"]["width"] > 0
     assert list(csv.DictReader(seen["claims.csv"]["table"].splitlines()))
 

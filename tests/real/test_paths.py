@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths between real namespaces, with the kernel that is there, and as agents in pods look at them. Needs root."""
 
+import multiprocessing
 import os
-import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path as File
 from typing import Any
 
@@ -30,32 +30,15 @@ from tpcsweep.testbeds.kubernetes import verify as module
 from tpcsweep.testbeds.kubernetes.verify import verify_pods
 from tpcsweep.xrootd.servers import USUAL
 
-from tests.support.agents import TCP_BUFFER, played
+from tests.support.agents import TCP_BUFFER, NamedEnds, played, two_namespaces
 from tests.support.workflow import gone, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 Patch = pytest.MonkeyPatch
-Ends = tuple[tuple[str, str], tuple[str, str]]
 Joined = Callable[[Path], Link]
 Delayed = Callable[..., Link]
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
-
-STARTER = """
-import sys, time, threading
-from pathlib import Path as File
-from tpcsweep.processes import Commands
-from tpcsweep.paths.delayline import DelayLine
-from tpcsweep.paths.plan import Path
-folder, near, far = sys.argv[1:]
-def start():
-    line = DelayLine(Path(10, 1), 5_000_000, near, far, Commands(File(folder, "log")), File(folder), [])
-    print(line.pid, flush=True)
-worker = threading.Thread(target=start)
-worker.start()
-worker.join()
-time.sleep(60)
-"""
 
 
 @pytest.fixture
@@ -64,23 +47,18 @@ def commands(tmp_path: File) -> Commands:
 
 
 @pytest.fixture
-def ends(commands: Commands) -> Iterator[Ends]:
-    names = [f"tpc-t{uuid.uuid4().hex[:8]}-{end}" for end in "ab"]
-    with ExitStack() as undo:
-        for name in names:
-            commands.run(["ip", "netns", "add", name])
-            undo.callback(commands.run, ["ip", "netns", "delete", name])
-            commands.run(["ip", "-n", name, "link", "set", "lo", "up"])
-        yield (names[0], "10.88.0.1/30"), (names[1], "10.88.0.2/30")
+def ends(commands: Commands) -> Iterator[NamedEnds]:
+    with two_namespaces(commands) as found:
+        yield found
 
 
 @pytest.fixture
-def joined(ends: Ends, commands: Commands, tmp_path: File) -> Joined:
+def joined(ends: NamedEnds, commands: Commands, tmp_path: File) -> Joined:
     return lambda path: connect(path, *ends, commands, tmp_path)
 
 
 @pytest.fixture
-def delayed(ends: Ends, commands: Commands, tmp_path: File) -> Delayed:
+def delayed(ends: NamedEnds, commands: Commands, tmp_path: File) -> Delayed:
     """A path by the delay line, also where the kernel has netem; with a prefix of the line's command."""
 
     def make(*prefix: str) -> Link:
@@ -180,7 +158,7 @@ def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(joined: Joined) -> Non
     assert counted["dropped_random"] == 0
 
 
-def test_random_loss_is_per_packet_and_in_each_direction(ends: Ends, joined: Joined) -> None:
+def test_random_loss_is_per_packet_and_in_each_direction(ends: NamedEnds, joined: Joined) -> None:
     count = 20_000
     with joined(Path(4, 1, loss=0.05)) as link:
         verify(link.path, link)
@@ -196,7 +174,7 @@ def test_random_loss_is_per_packet_and_in_each_direction(ends: Ends, joined: Joi
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
-def test_counters_show_a_full_queue(rtt: float, ends: Ends, joined: Joined) -> None:
+def test_counters_show_a_full_queue(rtt: float, ends: NamedEnds, joined: Joined) -> None:
     path, size, count = Path(rtt, 0.01), 1400, 1000
     on_the_wire = size + HEADERS + (0 if rtt else ETHERNET)
     with joined(path) as link:
@@ -215,30 +193,16 @@ def test_counters_show_a_full_queue(rtt: float, ends: Ends, joined: Joined) -> N
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
-def test_the_queue_is_counted_while_it_is_full(rtt: float, ends: Ends, joined: Joined) -> None:
-    path, over = Path(rtt, 0.01), threading.Event()
-
-    def fill() -> None:
-        # The buffers of four hold more than the queue does.
-        with ExitStack() as held:
-            senders = [held.enter_context(datagrams(ends[0][0])) for _ in range(4)]
-            while not over.is_set():
-                for each in senders:
-                    with suppress(BlockingIOError):
-                        each.sendto(bytes(1400), socket.MSG_DONTWAIT, ("10.88.0.2", 9))
-
-    with joined(path) as link:
-        sender = threading.Thread(target=fill)
-        sender.start()
-        try:
-            wait_until(lambda: link.counters()["dropped_queue"], "a packet finds the queue full")
-            wait_until(lambda: 0 < link.counters()["queued_bytes"] <= plan.queue_bytes(path), "bytes wait")
-        finally:
-            over.set()
-            sender.join()
+def test_the_queue_is_counted_while_it_is_full(rtt: float, ends: NamedEnds, joined: Joined) -> None:
+    path = Path(rtt, 0.01)
+    with joined(path) as link, ExitStack() as flows:
+        for _ in range(4):  # their buffers hold more than the queue does
+            flows.enter_context(flowing(ends, 2 * path.bandwidth))
+        wait_until(lambda: link.counters()["dropped_queue"], "a packet finds the queue full")
+        wait_until(lambda: 0 < link.counters()["queued_bytes"] <= plan.queue_bytes(path), "bytes wait")
 
 
-def test_no_packet_overtakes_another(ends: Ends, joined: Joined) -> None:
+def test_no_packet_overtakes_another(ends: NamedEnds, joined: Joined) -> None:
     count = 3000
     with joined(Path(5, 0.5)), datagrams(ends[1][0]) as receiver, datagrams(ends[0][0]) as sender:
         receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
@@ -253,7 +217,7 @@ def test_no_packet_overtakes_another(ends: Ends, joined: Joined) -> None:
     assert numbers == list(range(count))
 
 
-def test_flows_share_the_rate_and_directions_do_not(ends: Ends, joined: Joined) -> None:
+def test_flows_share_the_rate_and_directions_do_not(ends: NamedEnds, joined: Joined) -> None:
     with joined(Path(5, 0.2)) as link:
         for pair, rate in ((ends, 0.1), (ends[::-1], 0.2)):  # both flows together, and the one alone
             with flowing(pair, rate):
@@ -271,7 +235,7 @@ def test_an_idle_delay_line_sleeps_where_the_prefix_places_it(delayed: Delayed) 
         assert switches().voluntary == before
 
 
-def test_close_leaves_nothing_and_can_be_repeated(ends: Ends, tmp_path: File, joined: Joined) -> None:
+def test_close_leaves_nothing_and_can_be_repeated(ends: NamedEnds, tmp_path: File, joined: Joined) -> None:
     for path in (Path(0, 1), Path(10, 1)):
         link = joined(path)
         pid = link.line.pid if link.line else None
@@ -291,15 +255,25 @@ def test_a_second_path_between_the_same_ends_is_refused(delayed: Delayed) -> Non
         assert first.line.delay > 0  # its statistics file is untouched
 
 
-def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: Ends, tmp_path: File) -> None:
-    argv = [sys.executable, "-c", STARTER, str(tmp_path), ends[0][0], ends[1][0]]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as starter:
-        pid = int(starter.stdout.readline())
-        time.sleep(0.3)  # the thread that asked for it has ended long ago
-        assert not gone(pid)
-        assert INTERFACE in interfaces(ends[0][0])
-        starter.send_signal(signal.SIGKILL)
-        starter.wait()
+def started(pids: Connection, near: str, far: str, folder: File) -> None:
+    """Have a thread start a delay line, tell its pid, and do nothing more."""
+    given = Path(10, 1), 5_000_000, near, far, Commands(folder / "log"), folder, []
+    with ThreadPoolExecutor() as threads:
+        pids.send(threads.submit(lambda: DelayLine(*given).pid).result())
+    time.sleep(600)
+
+
+def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: NamedEnds, tmp_path: File) -> None:
+    fork, (pids, told) = multiprocessing.get_context("fork"), multiprocessing.Pipe()
+    starter = fork.Process(target=started, args=(told, ends[0][0], ends[1][0], tmp_path), daemon=True)
+    starter.start()
+    told.close()  # or a starter that ends would not be noticed
+    pid = pids.recv()
+    time.sleep(0.3)  # the thread that asked for it has ended long ago
+    assert not gone(pid)
+    assert INTERFACE in interfaces(ends[0][0])
+    starter.kill()
+    starter.join()
     wait_until(lambda: gone(pid), "the delay line has ended")
     # The kernel takes devices away a moment after their last descriptor.
     wait_until(lambda: INTERFACE not in interfaces(ends[0][0]), "the device is gone")
@@ -329,7 +303,7 @@ def until_calm(link: Link) -> float:
 
 
 @contextmanager
-def flowing(ends: Ends, rate: float) -> Iterator[None]:
+def flowing(ends: NamedEnds, rate: float) -> Iterator[None]:
     """Datagrams of the MTU of 1500 from the first end to the second, at a rate in Gbit/s."""
     (source, _), (target, address) = ends
     over = threading.Event()
@@ -337,7 +311,7 @@ def flowing(ends: Ends, rate: float) -> Iterator[None]:
     def flow(sender: socket.socket) -> None:
         begun, sent = time.monotonic(), 0
         while not over.wait(0.001):
-            while sent < (time.monotonic() - begun) * rate * 125e6:
+            while sent < (time.monotonic() - begun) * rate * 125e6 and not over.is_set():
                 sender.send(bytes(1500 - HEADERS))
                 sent += 1500
 
@@ -390,14 +364,9 @@ def test_a_path_of_another_rtt_is_refused_with_its_own_however_often_it_is_looke
 
 def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: File) -> None:
     """Four windows of some KiB bring less than 0.2 Gbit/s over 20 ms, and no queue forms."""
-    path = Path(20, 0.2)
-    wanted = DeploymentParameters(rtt=20, bandwidth=0.2, mtu=path.mtu)
-    with played(path, tmp_path) as (session, ends, link):
-        # The session does not know of it, and opens no more connections.
-        for name in (link.near, link.far):
-            inside = ["nsenter", f"--net=/run/netns/{name}", "sysctl", "--quiet", "--write"]
-            sizes = [f"net.ipv4.tcp_{kind}=4096 32768 65536" for kind in ("rmem", "wmem")]
-            subprocess.run([*inside, *sizes], check=True)
+    # The session opens no more connections than for the usual buffers.
+    wanted = DeploymentParameters(rtt=20, bandwidth=0.2, mtu=1500)
+    with played(Path(20, 0.2), tmp_path, tcp_buffer=1 << 16) as (session, ends, _):
         found = verify_pods(session, wanted, ends, strict=True)  # type: ignore[arg-type]
     assert not found.slow
     assert found.bandwidth is None

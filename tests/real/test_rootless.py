@@ -17,21 +17,15 @@ from tpcsweep.locks import LockedError, lock_machine
 from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
-from tests.support.readable import readable
 from tests.support.users import User, made
 from tests.support.workflow import HANGS, ROOT, finished, started, wait_until
 
 NOT_COPIED = (".git", ".venv", "results", "build", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
-PREPARED = f"""
-set -e
-mount -t tmpfs tmpfs /mnt && mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun
+DEVICE = """
+mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun
 [ ! -e /dev/net/tun ] || mount --bind /mnt/tun /dev/net/tun
-mkdir -p "$1/.venv" && mount --bind "$2" "$1/.venv"
-{readable(Path(sys.base_prefix))}
-cd "$1" && shift 2 && exec "$@"
 """
-"""As root, in a namespace of its own for mounts: the device is as udev makes it, and the user can read the Python
-environment. Arguments: his checkout and the environment."""
+"""The device as udev makes it."""
 LONG = {
     "description": "A cell in whose midst something is done.",
     "parameters": {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB"},
@@ -47,9 +41,10 @@ class Measurer(User):
         return self.home / "checkout"
 
     def snakemake(self, *arguments: str) -> list[str]:
+        environment = self.checkout / ".venv"
+        prepared = f"{DEVICE}mkdir -p {environment} && mount --bind '{sys.prefix}' {environment}"
         command = [".venv/bin/python", "-m", "snakemake", *arguments]
-        own = {"PYTHONPATH": str(self.checkout / "workflow")}
-        return self.command(PREPARED, [self.checkout, sys.prefix], command, **own)
+        return self.command(self.checkout, command, prepared, PYTHONPATH=f"{self.checkout}/workflow")
 
     def job(self) -> int:
         """The process of the running job that is outside of the namespaces it has made."""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`snakemake --profile slurm` on a real Slurm: a simulated study, a job that is cancelled, and Ctrl-C.
 
-Slurm has two nodes on this machine's loopback: Debian's daemons, with folder, ports and key of their own.
+Slurm has a node on this machine's loopback: Debian's daemons, with folder, ports and key of their own.
 """
 
 import contextlib
-import getpass
 import os
 import secrets
 import signal
@@ -24,20 +23,13 @@ from tpcsweep.linux.signals import end_with
 from tests.support.storage import free_port
 from tests.support.workflow import HANGS, Sweep, background, wait_until
 
-NODES = ("here", "there")
-"""What the nodes are called; both are this machine, with a slurmd and a port for each."""
-CPUS = 4  # of each node, as many as a rule has threads: what Slurm is told, whatever the machine has
 _APART = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 """Of a node: what its jobs start ends with it, and finds this Slurm's configuration where Slurm has it, as the plugin
 takes the variable that names another place from what runs in a job."""
 _CONFIGURATION = """\
 ClusterName=tpcsweep
 SlurmctldHost=localhost(127.0.0.1)
-SlurmUser={user}
-SlurmdUser={user}
-AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
-CredType=cred/munge
 SlurmctldPort={controller}
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -46,20 +38,16 @@ SlurmdPidFile={folder}/%n.pid
 SlurmdLogFile={folder}/%n.log
 SlurmdSpoolDir={folder}/spool.%n
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_min_interval=100000,bf_interval=1
 ReturnToService=2
-MpiDefault=none
-SwitchType=switch/none
 SlurmdParameters=config_overrides
-MinJobAge=300
 KillWait=10
+NodeName=here Port={node} NodeHostname=localhost NodeAddr=127.0.0.1 CPUs=4 RealMemory=16000
 PartitionName=short Nodes=ALL Default=YES MaxTime=120 State=UP
 """
+"""The node has as many CPUs as a rule has threads, whatever the machine has."""
 
 
 def ask(*command: str) -> list[str]:
@@ -78,7 +66,7 @@ def ended() -> dict[str, str]:
 
 def idle() -> bool:
     with contextlib.suppress(subprocess.CalledProcessError):
-        return ask("sinfo", "--noheader", "--Node", "--format=%T") == ["idle"] * len(NODES)
+        return ask("sinfo", "--noheader", "--Node", "--format=%T") == ["idle"]
     return False
 
 
@@ -89,26 +77,22 @@ def slurm() -> Iterator[None]:
         # Paths of sockets have at most 107 letters.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
         folder.chmod(0o755)  # munged wants its socket to be within everybody's reach
-        controller, *ports = (free_port() for _ in range(1 + len(NODES)))
         (folder / "state").mkdir()
         key = folder / "munge.key"
         key.touch(0o400)
         key.write_bytes(secrets.token_bytes(128))
-        same = f"NodeHostname=localhost NodeAddr=127.0.0.1 CPUs={CPUS} RealMemory=16000"
-        nodes = (f"NodeName={name} Port={port} {same}\n" for name, port in zip(NODES, ports, strict=True))
-        given = {"user": getpass.getuser(), "folder": folder, "controller": controller}
         configuration = folder / "slurm.conf"
-        configuration.write_text(_CONFIGURATION.format(**given) + "".join(nodes))
+        ports = {"controller": free_port(), "node": free_port()}
+        configuration.write_text(_CONFIGURATION.format(folder=folder, **ports))
         stack.enter_context(pytest.MonkeyPatch.context()).setenv("SLURM_CONF", str(configuration))
         munged = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}"]
         files = [f"--{what}-file={folder}/munge.{what}" for what in ("log", "pid", "seed")]
         stack.enter_context(_daemon([*munged, *files], folder))
         wait_until((folder / "munge.socket").exists, "munged")
         stack.enter_context(_daemon(["slurmctld", "-D", "-f", str(configuration)], folder))
-        for name in NODES:
-            node = ["sh", "-c", f"mount --bind '{folder}' /etc/slurm && exec slurmd -D -N {name}"]
-            stack.enter_context(_daemon([*_APART, *node], folder))
-        wait_until(idle, "nodes that take jobs")
+        node = ["sh", "-c", f"mount --bind '{folder}' /etc/slurm && exec slurmd -D -N here"]
+        stack.enter_context(_daemon([*_APART, *node], folder))
+        wait_until(idle, "a node that takes jobs")
         yield
 
 

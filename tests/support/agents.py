@@ -16,6 +16,7 @@ from tpcsweep.processes import Commands
 from tpcsweep.testbeds.kubernetes.verify import Ends
 from tpcsweep.xrootd.servers import Server, buffer_sysctls
 
+NamedEnds = tuple[tuple[str, str], tuple[str, str]]
 TCP_BUFFER = 8 << 20  # bytes, of every end
 AGENT = """
 import asyncio, json, sys
@@ -61,16 +62,27 @@ def said(agent: subprocess.Popen[str], asked: dict[str, Any]) -> Any:
 
 
 @contextlib.contextmanager
-def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]]:
-    commands = Commands(folder / "commands.log")
+def two_namespaces(commands: Commands) -> Iterator[NamedEnds]:
+    """Namespaces for the ends of a path, each with its address."""
     names = [f"tpc-t{uuid.uuid4().hex[:8]}-{end}" for end in "ab"]
     with contextlib.ExitStack() as undo:
         for name in names:
             commands.run(["ip", "netns", "add", name])
             undo.callback(commands.run, ["ip", "netns", "delete", name])
-            sizes = [f"{key}={value}" for key, value in buffer_sysctls(TCP_BUFFER).items()]
+            commands.run(["ip", "-n", name, "link", "set", "lo", "up"])
+        yield (names[0], "10.88.0.1/30"), (names[1], "10.88.0.2/30")
+
+
+@contextlib.contextmanager
+def played(
+    path: Path, folder: File, tcp_buffer: int = TCP_BUFFER
+) -> Iterator[tuple[Played, list[Ends], Link]]:
+    commands = Commands(folder / "commands.log")
+    with contextlib.ExitStack() as undo:
+        near, far = undo.enter_context(two_namespaces(commands))
+        for name, _ in (near, far):
+            sizes = [f"{key}={value}" for key, value in buffer_sysctls(tcp_buffer).items()]
             commands.run(["ip", "netns", "exec", name, "sysctl", "--quiet", "--write", *sizes])
-        near, far = zip(names, ("10.88.0.1/30", "10.88.0.2/30"), strict=True)
         link = undo.enter_context(connect(path, near, far, commands, folder))
         agents = {}
         servers = []

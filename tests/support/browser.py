@@ -27,7 +27,6 @@ addEventListener("load", async () => {
   const drawn = () => new Promise(done => setTimeout(done, 200));
   while (!app) await drawn();
   const view = new ToggleViewManager(app), seen = [];
-  const menu = document.querySelector("#app").textContent;
   for (const [path, result] of Object.entries(results)) {
     view.handleSelectedResult(path);
     await drawn();
@@ -43,7 +42,7 @@ addEventListener("load", async () => {
     });
   }
   document.body.insertAdjacentHTML("beforeend", "<pre id=seen></pre>");
-  document.querySelector("#seen").textContent = JSON.stringify([menu, seen]);
+  document.querySelector("#seen").textContent = JSON.stringify(seen);
 });
 """
 """Opens every result of a report, as a person does by its row in the menu."""
@@ -67,15 +66,14 @@ def widths(page: Path, folder: Path) -> list[int]:
     return [int(str(image["shown"])) for image in elements(page, folder).find_all("img")]
 
 
-def opened(report: Path, folder: Path) -> tuple[str, dict[str, Any]]:
-    """A report's menu; and of each of its results, by the name of its file, what was seen once it was opened.
+def opened(report: Path, folder: Path) -> dict[str, Any]:
+    """Open each result of a report, and return by the names of their files what was seen.
 
     `beside`: the text that stands there; `width` of its picture, 0 without one; `page`: whether it is shown as one;
     `table`: its text.
     """
     [told] = elements(report, folder, OPENED).select("#seen")
-    menu, results = json.loads(told.get_text())
-    return menu, {Path(result["path"]).name: result for result in results}
+    return {Path(result["path"]).name: result for result in json.loads(told.get_text())}
 
 
 FRAMED = """
@@ -104,17 +102,3 @@ def framed(page: Path, folder: Path, wide: int, script: str, *arguments: str) ->
     )
     [told] = BeautifulSoup(browse(copy, folder, "--dump-dom", *arguments), "html.parser").select("#seen")
     return json.loads(told.get_text())
-
-
-COLOURS = """(page, window) => {
-  const style = window.getComputedStyle(page.body);
-  return [style.color, style.backgroundColor].map(colour => colour.match(/\\d+/g).slice(0, 3).map(Number));
-}"""
-
-
-def assert_dark_for_who_asks(page: Path, folder: Path) -> None:
-    """A page is dark ink on light paper, or the other way round where the browser prefers it."""
-    for how, is_dark in (((), False), (("--blink-settings=preferredColorScheme=0",), True)):
-        ink, paper = map(sum, framed(page, folder, 1200, COLOURS, *how))
-        dark, light = (paper, ink) if is_dark else (ink, paper)
-        assert light > 600 > 200 > dark

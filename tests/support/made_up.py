@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observations whose truth is known: a model's own throughput over a grid, with noise."""
+"""Observations whose truth is known: a model's own throughput over a grid, with noise; and results with fits."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from tpcsweep.models import Model
+from tpcsweep import dataset
+from tpcsweep.configuration.parameters import Value
+from tpcsweep.models import FORMAT, MODELS, Model, fit, observe
 from tpcsweep.models.base import Points, with_defaults
 
 from tests.support import synthetic
@@ -96,3 +100,14 @@ def measured(
     ds = xr.Dataset({name: (template.dims, array) for name, array in content.items()}, template.coords)
     about = {"sweep": "made-up", "testbed": "netns", "testbed_kind": "netns", "measurement_confidence": 0.95}
     return ds.assign_coords(fixed or {}).assign_attrs(about)
+
+
+def write_results(project: Path, axes: Mapping[str, Sequence[Value]]) -> Path:
+    """Write a folder results/demo with the dataset of a made-up sweep, and with fits of one model to it."""
+    demo = project / "results/demo"
+    dataset.write(dataset.fold(synthetic.write_sweep(project, axes), axes), demo / "dataset.nc")
+    fitted = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=5)
+    choice = {"best": "window", "formula": "window", "problems": []}
+    content = {"format": FORMAT, "label": "made up", "fits": {"window": fitted.to_dict()}, "choice": choice}
+    (demo / "models.json").write_text(json.dumps(content))
+    return demo

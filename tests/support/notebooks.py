@@ -2,6 +2,9 @@
 """Notebooks run in the test's own process, so that tests can replace what these import."""
 
 import contextlib
+import io
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,19 @@ def executed(notebook: Path, root: Path | None = None, /, **parameters: object) 
         for source in others:
             exec(source, space)
     return space
+
+
+def parameters(notebook: Path) -> set[str]:
+    space: dict[str, Any] = {}
+    exec(code_of(notebook)[0], space)
+    return {name for name in space if not name.startswith("_")}
+
+
+def run_here(notebook: Path, output: Path, values: Mapping[str, object]) -> None:
+    """Run a notebook as `run_notebook` does, but without a kernel; the file at `output` has no outputs."""
+    with contextlib.redirect_stdout(io.StringIO()):  # a kernel's is not that of the command
+        executed(notebook, **{name: value for name, value in values.items() if name in parameters(notebook)})
+    shutil.copy(notebook, output)
 
 
 def sketched(figure: Figure, folder: Path, name: str) -> None:

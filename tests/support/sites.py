@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.client import ClientRun
+from tpcsweep.client import Client, ClientRun
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Netns, OwnRelease
@@ -88,8 +88,10 @@ def whole(site: NetnsSite, how: Measurement, **parameters: Any) -> dict[str, Any
     return found
 
 
-def arrives(site: NetnsSite, tool: str, streams: int = 1, endpoint: str = "redirector", **how: Any) -> None:
-    """Copy a file of random bytes by a transfer of so many TCP streams, and compare."""
+def copied(
+    site: NetnsSite, tool: str, streams: int = 1, endpoint: str = "redirector", **how: Any
+) -> tuple[str, dict[str, Any]]:
+    """Copy a file of random bytes by so many TCP streams; return its name at the source and how the first try ended."""
     name = site.add_source(3 * MIB + 1, "random", 1)
     client = site.client_of(tool)
     run = {"tool": tool, "streams": 1, "pairs": site.pairs(endpoint), "file_name": name, "prefix": "same"}
@@ -98,11 +100,25 @@ def arrives(site: NetnsSite, tool: str, streams: int = 1, endpoint: str = "redir
     events: list[dict[str, Any]] = []
     wait_until(lambda: events.extend(client.events()) or events, "a transfer ends")
     client.stop()
-    assert events[0]["failure"] is None
+    return name, events[0]
+
+
+def arrives(site: NetnsSite, tool: str, streams: int = 1, endpoint: str = "redirector", **how: Any) -> None:
+    """Copy a file by a transfer of so many TCP streams, and compare."""
+    name, ended = copied(site, tool, streams, endpoint, **how)
+    assert ended["failure"] is None
     source, destination = map(Path, site.folders)
-    assert filecmp.cmp(source / name, destination / events[0]["name"], shallow=False)
+    assert filecmp.cmp(source / name, destination / ended["name"], shallow=False)
     site.settle()
     assert left(site) == []
+
+
+def streaming(site: NetnsSite, tool: str, streams: int, endpoint: str = "direct") -> Client:
+    """A client whose streams pull files that take long."""
+    run = {"tool": tool, "streams": streams, "pairs": site.pairs(endpoint), "prefix": tool, "tcp_streams": 1}
+    client = site.client_of(tool)
+    client.run(ClientRun(**run, file_name=site.add_source(512 * MIB, "sparse", 1), copy_mode="pull"))
+    return client
 
 
 def left(site: NetnsSite) -> list[str]:

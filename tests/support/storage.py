@@ -95,6 +95,8 @@ class Storage:
     """By role; others run the system's."""
     issuer: Issuer | None = None
     """Whose tokens the servers accept, instead of certificates and macaroons."""
+    changed: set[str] = field(default_factory=set)
+    """Doors whose servers have not the usual configuration."""
 
     def files(self, role: str) -> list[str]:
         """Everything below the folder of an end."""
@@ -159,15 +161,16 @@ class Storage:
     def restart(self, door: str, rights: str = "a", also: str = "") -> None:
         self.kill(door)
         self.start(door, rights, also)
+        (self.changed.discard if (rights, also) == ("a", "") else self.changed.add)(door)
         wait_until(lambda: answers(door), "the server answers")
 
     def heal(self) -> None:
-        """Start servers that hang again, and remove what they kept."""
+        """Start servers again that hang or have another configuration than usual, and remove what they kept."""
         for door in self.doors:
-            if not shakes_hands(door):
+            if door in self.changed or not shakes_hands(door):
                 self.restart(door)
                 for left in (self.folder / role_of(door) / "data/test").iterdir():
-                    shutil.rmtree(left)
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def settings_for(self, tool: str, **changes: Any) -> Endpoints:
         """Settings for a tool; one that runs at an end has the folder of that end's server as a local folder.

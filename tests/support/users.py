@@ -5,12 +5,15 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import psutil
+
+from tests.support.readable import readable
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,14 @@ class User:
     number: int
     home: Path
 
-    def command(
-        self, prepared: str, arguments: Sequence[object], command: Sequence[str], **own: str
-    ) -> list[str]:
+    def command(self, folder: Path, command: Sequence[str], prepared: str = "", **own: str) -> list[str]:
         """A command line for root, which runs a command in the user's name, with `own` in its environment.
 
-        A script prepares it, in a namespace of its own for mounts; with the arguments' rest it runs what follows.
+        Lines of a shell prepare it in a namespace of its own for mounts, where /mnt is an empty tmpfs and the user can
+        read Python.
         """
-        root = ["unshare", "--mount", "sh", "-c", prepared, "sh", *map(str, arguments)]
+        mounts = f"set -e\nmount -t tmpfs tmpfs /mnt\n{prepared}\n{readable(Path(sys.base_prefix))}"
+        root = ["unshare", "--mount", "sh", "-c", f'{mounts}cd {folder} && exec "$@"', "sh"]
         become = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
         environment = {"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin", **own}
         return [*root, *become, *(f"{name}={value}" for name, value in environment.items()), *command]
