@@ -14,7 +14,7 @@ import pytest
 import yaml
 from kubernetes import client
 from tpcsweep.testbeds.kubernetes import api, state
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
 from tpcsweep.testbeds.kubernetes.metadata import Naming, selector
 from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
 from tpcsweep.xrootd import credentials
@@ -145,6 +145,12 @@ def test_the_shipped_rights_are_within_the_built_in_role_edit(control_plane: loc
         return shipped_rights() <= rights(edit["rules"])
 
     wait_for(within)  # a controller puts it together from others
+
+
+def test_a_missing_namespace_is_named(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = connected(control_plane.kubeconfig, monkeypatch, namespace="nowhere")
+    with pytest.raises(RefusedError, match='namespaces "nowhere" not found'):
+        api.create_object(nowhere, pod("aaaaaa"))
 
 
 def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
