@@ -266,7 +266,7 @@ def _name(pod: V1Pod) -> str:
 
 @contextlib.contextmanager
 def pods(folder: Path) -> Iterator[Pods]:
-    local.down()  # what a killed one has left
+    groups.sweep()  # what a killed one has left
     with (
         local.cluster(folder / "cluster") as cluster,
         account(cluster.kubeconfig, "tpcsweep-campaign", folder) as space,

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import local
+from tests.cluster.local import groups
+from tests.cluster.sweeps import Space, space
 from tests.support.logs import told
 
 HERE = Path(__file__).parent
@@ -50,7 +52,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What killed sessions have left is gone before anything begins, and it is known where this one writes."""
-    local.down()
+    groups.sweep()
     request.session.stash[BASE] = tmp_path_factory.getbasetemp()
 
 
@@ -75,6 +77,13 @@ def here(kubeconfig: Path) -> local.Cluster:
         return local.Cluster(kubeconfig.parent)
     except local.ClusterError:
         pytest.skip("needs a cluster on this machine")
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: local.Cluster, request: pytest.FixtureRequest) -> Iterator[Space]:
+    """A namespace of a module's own on the local cluster, whose links are known and which may be broken."""
+    with space(cluster.kubeconfig, request.path.stem.replace("_", "-")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

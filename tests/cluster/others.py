@@ -9,7 +9,8 @@ from typing import Any
 from kubernetes import utils
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, MANAGED
 
-from tests.cluster.sweeps import Space, space
+from tests.cluster.local import build
+from tests.cluster.sweeps import Space, restricted, space
 
 NODE = "n3"  # where their pods are: no deployment may be on a node that has pods of another one
 THEIRS = "0123456789"
@@ -47,17 +48,9 @@ def others(kubeconfig: Path, beside: Space) -> Iterator[Callable[[], list[str]]]
 
 def _objects(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     meta = {"name": name, "labels": dict(labels)}
-    container = {
-        "name": "waits",
-        "image": "localhost/pause:1",
-        "imagePullPolicy": "Never",
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    user = {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {
+        **restricted(build.PAUSE),
         "nodeSelector": {"kubernetes.io/hostname": NODE},
-        "containers": [container],
-        "securityContext": user,
         # The cluster is to take them away no more than a sweep is.
         "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
     }

@@ -8,7 +8,6 @@ import dataclasses
 import itertools
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -58,14 +57,15 @@ def wait_for(
     condition: Callable[[], object], what: str = "it has happened", seconds: float = LONGEST
 ) -> None:
     """Wait until a cluster says that something has happened."""
+    wait_until(condition, what, seconds, POLL)
 
-    def happened() -> bool:
-        found = bool(condition())
-        if not found:
-            time.sleep(POLL)
-        return found
 
-    wait_until(happened, what, seconds)
+def restricted(image: str) -> dict[str, Any]:
+    """The specification of a pod that the restricted standard allows."""
+    contained = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container = {"name": "c", "image": image, "imagePullPolicy": "Never", "securityContext": contained}
+    user = {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {"containers": [container], "securityContext": user}
 
 
 def on(node: str) -> dict[str, Any]:

@@ -42,8 +42,8 @@ def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> It
         yield found
 
 
-def naming(identifier: str, cells: str = "rtt=20") -> Naming:
-    return Naming(identifier, "a sweep", cells)
+def naming(identifier: str) -> Naming:
+    return Naming(identifier, "a sweep", "rtt=20")
 
 
 def meta(identifier: str, name: str, role: str = "origin") -> client.V1ObjectMeta:
@@ -88,8 +88,7 @@ def remains(cluster: Cluster, identifier: str) -> list[str]:
 @pytest.mark.parametrize("text", ["", "words", "apiVersion: v1\nkind: Config\n", "a: [", "contexts: [{}]"])
 def test_a_file_that_is_no_kubeconfig(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kubeconfig").write_text(text)
-    words = "is no usable kubeconfig"
-    with pytest.raises(ClusterError, match=words) as raised:
+    with pytest.raises(ClusterError, match="is no usable kubeconfig") as raised:
         connected(tmp_path / "kubeconfig", monkeypatch)
     assert "\n" not in str(raised.value)
 
@@ -133,8 +132,6 @@ def test_a_kubeconfig_that_leads_nowhere_is_explained(
         connected(expired / "kubeconfig", monkeypatch)
     assert time.monotonic() - began < api.PATIENCE
     assert capfd.readouterr().err == ""
-    with pytest.raises(ClusterError, match=r"is no usable kubeconfig: .*elsewhere"):
-        connected(expired / "kubeconfig", monkeypatch, context="elsewhere")
 
 
 # Calling it
@@ -150,18 +147,9 @@ def test_the_shipped_rights_are_within_the_built_in_role_edit(control_plane: loc
     wait_for(within)  # a controller puts it together from others
 
 
-def test_pod_security(cluster: Cluster) -> None:
-    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-    cluster.core.patch_namespace(cluster.namespace, label)
-    words = 'pods "tpc-aaaaaa-src1" is forbidden: violates PodSecurity "restricted:latest": '
-    with pytest.raises(RefusedError, match=words):
-        api.create_object(cluster, pod("aaaaaa"))
-
-
 def test_a_missing_namespace_is_named(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = connected(control_plane.kubeconfig, monkeypatch, namespace="nowhere")
-    words = 'namespaces "nowhere" not found'
-    with pytest.raises(RefusedError, match=words):
+    with pytest.raises(RefusedError, match='namespaces "nowhere" not found'):
         api.create_object(nowhere, pod("aaaaaa"))
 
 

@@ -6,34 +6,24 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.cluster import local
-from tests.cluster.sweeps import LONGEST, ONE, Space, local_testbed, space, wait_for
+from tests.cluster.sweeps import LONGEST, ONE, Space, local_testbed, wait_for
 from tests.support.testbeds import selecting
 
 SOON = 240.0  # s on a busy machine, less than the five minutes for which pods may wait; idle: a few
 UNSCHEDULABLE = "Unschedulable: 0/3 nodes are available: .*selector"
 
 
-@pytest.fixture(scope="module")
-def own(cluster: local.Cluster) -> Iterator[Space]:
-    with space(cluster.kubeconfig, "tpcsweep-failures") as made:
-        yield made
-
-
 def test_an_unschedulable_pod_shows_the_schedulers_reason_and_ends_by_sigint(
-    own: Space, tmp_path: Path
+    namespace: Space, tmp_path: Path
 ) -> None:
     def servers() -> list[str]:
-        return [job for job in own.left().get("jobs", []) if job.endswith("src1")]
+        return [job for job in namespace.left().get("jobs", []) if job.endswith("src1")]
 
     pair = {"rtt": "0 ms", "source": selecting({"rack": "none"}), "destination": selecting({"rack": "none"})}
-    settings = local_testbed(own.name, paths={"kind": "nodes", "pairs": [pair]})
-    sweep = own.sweep(tmp_path, settings, parameters=ONE)
+    settings = local_testbed(namespace.name, paths={"kind": "nodes", "pairs": [pair]})
+    sweep = namespace.sweep(tmp_path, settings, parameters=ONE)
     run = sweep.start("cells")
     sweep.wait_during(run, servers, "a server's Job")
     began = time.monotonic()
@@ -41,17 +31,17 @@ def test_an_unschedulable_pod_shows_the_schedulers_reason_and_ends_by_sigint(
     assert time.monotonic() - began < SOON
     os.killpg(run.pid, signal.SIGINT)
     assert run.wait(LONGEST) != 0
-    own.check_empty(LONGEST)
+    namespace.check_empty(LONGEST)
     assert "Traceback" not in sweep.output()
 
 
-def test_sigint_ends_the_trial_of_check_in_order(own: Space, tmp_path: Path) -> None:
-    sweep = own.sweep(tmp_path, local_testbed(own.name), parameters=ONE)
+def test_sigint_ends_the_trial_of_check_in_order(namespace: Space, tmp_path: Path) -> None:
+    sweep = namespace.sweep(tmp_path, local_testbed(namespace.name), parameters=ONE)
     command, pipes = sweep.asking("check"), {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as run:
-        wait_for(lambda: "jobs" in own.left() or run.poll() is not None, "the trial has begun")
+        wait_for(lambda: "jobs" in namespace.left() or run.poll() is not None, "the trial has begun")
         os.killpg(run.pid, signal.SIGINT)
         said, _ = run.communicate(timeout=LONGEST)
     assert run.returncode == 128 + signal.SIGINT, said
     assert "Traceback" not in said
-    own.check_empty()
+    namespace.check_empty()

@@ -5,15 +5,13 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 
 from tests.cluster import local
 from tests.cluster.relay import Relay
-from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, Space, account, local_testbed, space
+from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, Space, account, local_testbed
 
 BEGUN = f"""
 import os, pathlib, signal, time
@@ -30,13 +28,6 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 INTO = 1.5
 AWAY = 3.0
 STALLED = 33.0  # seconds for which it takes what it is sent and says nothing
-
-
-@pytest.fixture(scope="module")
-def namespace(cluster: local.Cluster) -> Iterator[Space]:
-    """On the local cluster only: nobody's else may be broken."""
-    with space(cluster.kubeconfig, "tpcsweep-faults") as made:
-        yield made
 
 
 def inside(cluster: local.Cluster, namespace: Space, pod: str, script: str) -> None:

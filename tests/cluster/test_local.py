@@ -66,7 +66,6 @@ def test_nothing_is_left_when_a_part_is_killed(tmp_path: Path, victim: str) -> N
             process.kill()
     if victim:
         assert process.returncode == 1
-        local.down(tmp_path)
     wait_until(lambda: not left(tmp_path, group), f"all is gone, but not {left(tmp_path, group)}", LONGEST)
     assert machine(tmp_path) == before
 

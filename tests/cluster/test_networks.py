@@ -17,7 +17,6 @@ from tests.cluster.local import attached
 from tests.cluster.local.settings import Node
 from tests.cluster.sweeps import FASTER, ONE, RATE, Space, local_testbed, recipe, space
 
-MTU = 9000
 RECIPE = recipe("networks")
 ASSIGNED, STATIC = RECIPE["paths"]["pairs"]
 SIDES = ("source", "destination")
@@ -32,18 +31,15 @@ def networked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Networked]:
     folder = tmp_path_factory.mktemp("networked")
     with local.cluster(folder, 2, networks=True) as cluster, space(cluster.kubeconfig, "networked") as made:
         for node in cluster.nodes:
-            for definition in attached.definitions(node, MTU):
+            for definition in attached.definitions(node):
                 cluster.kubectl("create", "-n", made.name, "-f", "-", input=json.dumps(definition))
         yield made, cluster.nodes
 
 
 def on_own(kind: str, placed: Mapping[str, Any], site: str) -> dict[str, Any]:
-    """A role or side whose pods have a network of this kind as their own."""
-    annotations = {DEFAULT: f"networked/{kind}-{site}"}
-    return {
-        **placed,
-        "podTemplate": merged(placed["podTemplate"], {"metadata": {"annotations": annotations}}),
-    }
+    """A role or side of the recipe, whose pods have a network of this kind as their own instead of a second one."""
+    own = {"metadata": {"annotations": {DEFAULT: f"networked/{kind}-{site}"}}}
+    return {"podTemplate": merged(placed["podTemplate"], own)}
 
 
 def with_networks(near: str, far: str, addresses: Mapping[str, list[str]]) -> dict[str, Any]:
@@ -60,11 +56,10 @@ def with_networks(near: str, far: str, addresses: Mapping[str, list[str]]) -> di
 def of_own(kind: str) -> dict[str, Any]:
     """A testbed's part: paths between nodes, by pods' own networks of a kind."""
     sides = {
-        name: on_own(kind, {"podTemplate": ASSIGNED[name]["podTemplate"]}, site)
-        for name, site in (("source", "near"), ("destination", "far"))
+        name: on_own(kind, ASSIGNED[name], site) for name, site in zip(SIDES, ("near", "far"), strict=True)
     }
-    client = on_own(kind, {"podTemplate": RECIPE["client"]["podTemplate"]}, "near")
-    return {"paths": {"kind": "nodes", "pairs": [{"rtt": "20 ms", **sides}]}, "client": client}
+    paths = {"kind": "nodes", "pairs": [{"rtt": "20 ms", **sides}]}
+    return {"paths": paths, "client": on_own(kind, RECIPE["client"], "near")}
 
 
 def networks_of(pod: client.V1Pod) -> Mapping[str, list[str]]:
@@ -150,7 +145,7 @@ def test_a_sweep_runs_over_the_pods_own_network(kind: str, networked: Networked,
 
 
 def test_bandwidth_is_limited_towards_addresses_of_ipv6(networked: Networked, tmp_path: Path) -> None:
-    six = on_own("six", {"podTemplate": ASSIGNED["source"]["podTemplate"]}, "near")
+    six = on_own("six", ASSIGNED["source"], "near")
     paths = {"kind": "netem", "pairs": [{"source": six, "destination": six}]}
     with space(networked[0].kubeconfig, "emulating", security="privileged") as namespace:
         settings = local_testbed(namespace.name, paths=paths, client=six)

@@ -3,7 +3,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,17 +10,10 @@ from tpcsweep.running import folding
 
 from tests.cluster import local
 from tests.cluster.local.build import RELEASE
-from tests.cluster.sweeps import ACCOUNT, FASTER, ONE, ClusterSweep, Space, account, local_testbed, on, space
+from tests.cluster.sweeps import ACCOUNT, FASTER, ONE, ClusterSweep, Space, account, local_testbed, on
 
 LACKING = "5.9.9"  # a release that the testbed's file says the image has, and that it has not
 LONG = 300.0  # seconds, `start_time` of tests that must not wait for it
-
-
-@pytest.fixture(scope="module")
-def namespace(cluster: local.Cluster) -> Iterator[Space]:
-    """On the local cluster only, whose links are known."""
-    with space(cluster.kubeconfig, "tpcsweep-paths") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

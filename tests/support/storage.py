@@ -167,7 +167,7 @@ class Storage:
     def heal(self) -> None:
         """Start servers again that hang or have another configuration than usual, and remove what they kept."""
         for door in self.doors:
-            if door in self.changed or not shakes_hands(door):
+            if door in self.changed or not answers(door):
                 self.restart(door)
                 for left in (self.folder / role_of(door) / "data/test").iterdir():
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -263,7 +263,7 @@ def where(door: str) -> str:
     return f"{ADDRESSES[role_of(door)]}:{PORTS[door]}"
 
 
-def shakes_hands(door: str) -> bool:
+def answers(door: str) -> bool:
     host, port = where(door).split(":")
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
@@ -272,8 +272,3 @@ def shakes_hands(door: str) -> bool:
             return True
     except OSError:
         return False
-
-
-def answers(door: str) -> bool:
-    with socket.socket() as plain:
-        return plain.connect_ex((ADDRESSES[role_of(door)], PORTS[door])) == 0

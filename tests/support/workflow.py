@@ -99,12 +99,14 @@ def background(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[
             process.kill()
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 600.0) -> None:
+def wait_until(
+    condition: Callable[[], object], what: str, seconds: float = 600.0, pause: float = 0.02
+) -> None:
     """Poll, and fail the test when it does not come true, however busy the machine is."""
     give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def fill(folder: Path, over: Callable[[], bool], left: int = 0) -> None:

@@ -16,7 +16,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,15 +57,12 @@ class Cluster:
         command = [self._program, "kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
         return _run(command, input, timeout)
 
-    def enter(self, argv: Sequence[str], node: str | None = None, timeout: float = 120) -> str:
+    def enter(self, argv: Sequence[str], node: str | None = None) -> str:
         """Run a command inside, in a node's network or the control plane's; its standard output."""
-        return _run([*self.entry(node), *argv], "", timeout)
-
-    def entry(self, node: str | None = None) -> list[str]:
-        """A prefix for a command, so that it runs inside."""
         target = f"/proc/{self.first}"
         network = f"{target}/root/run/netns/{node}" if node else f"{target}/ns/net"
-        return ["nsenter", f"--target={self.first}", "--mount", "--pid", f"--net={network}", "--wd=/", "--"]
+        spaces = [f"--target={self.first}", "--mount", "--pid", f"--net={network}"]
+        return _run(["nsenter", *spaces, "--wd=/", "--", *argv], "", 120)
 
     def load(self, archive: Path, nodes: Sequence[str] = ()) -> None:
         """Import an image archive on these nodes, by default on all."""
@@ -93,16 +89,6 @@ class Cluster:
     def play_nodes(self, count: int) -> None:
         """Let kwok play so many nodes more, and wait until they are Ready; only without nodes of its own."""
         self._ask("play_nodes", count=count)
-
-    def end(self) -> None:
-        """End the cluster, whoever started it, and wait until nothing of it is left."""
-        with contextlib.suppress(ClusterError, OSError):  # it does not live to answer
-            self._ask("end")
-        deadline = time.monotonic() + END
-        while (self.folder / "state").exists():
-            if time.monotonic() > deadline:
-                raise ClusterError(f"{self.folder / 'state'} is still there after {END:.0f} s")
-            time.sleep(0.05)
 
     def wait(self, longest: float | None = None) -> bool:
         """Wait until the cluster has ended, which it does not by itself; whether it has."""
@@ -165,16 +151,6 @@ def control_plane(folder: Path) -> Iterator[Cluster]:
         yield kept
 
 
-def down(folder: Path | None = None) -> None:
-    """End the cluster in a folder, if one is given, and remove what killed ones left."""
-    if folder is not None:
-        with contextlib.suppress(ClusterError):
-            Cluster(folder).end()
-        shutil.rmtree(folder / "state", ignore_errors=True)
-        (folder / "kubeconfig").unlink(missing_ok=True)
-    groups.sweep()
-
-
 def _group() -> str:
     return groups.PREFIX + os.urandom(4).hex()
 
@@ -215,6 +191,10 @@ def _kept(folder: Path, settled: Settings) -> Iterator[Cluster]:
         keeper.stdin.close()
         keeper.wait(END)
         keeper.stdout.close()
+        # A keeper that was killed leaves them.
+        groups.sweep(settled.group)
+        (folder / "kubeconfig").unlink(missing_ok=True)
+        shutil.rmtree(state, ignore_errors=True)
 
 
 def _run(command: list[str], given: str, timeout: float) -> str:

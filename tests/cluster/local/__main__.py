@@ -2,7 +2,6 @@
 """Clusters from the command line: python -m tests.cluster.local COMMAND."""
 
 import argparse
-import shlex
 import signal
 import sys
 import tempfile
@@ -26,24 +25,15 @@ def main() -> None:
     load = commands.add_parser("load", help="import an image archive on all nodes")
     load.add_argument("folder", type=Path)
     load.add_argument("archive", type=Path)
-    enter = commands.add_parser("enter", help="print the prefix of a command that is to run inside")
-    enter.add_argument("folder", type=Path)
-    enter.add_argument("--node", help="in this one's network, else the control plane's")
     watch = commands.add_parser("prometheus", help="Debian's, for what pods show of themselves, until Ctrl-C")
     watch.add_argument("folder", type=Path)
-    down = commands.add_parser("down", help="end a cluster, and remove what killed ones left")
-    down.add_argument("folder", type=Path, nargs="?")
     given = parser.parse_args()
     try:
         if given.command == "load":
             local.Cluster(given.folder).load(given.archive)
-        elif given.command == "enter":
-            sys.stdout.write(shlex.join(local.Cluster(given.folder).entry(given.node)) + "\n")
         elif given.command == "prometheus":
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             prometheus.run(local.Cluster(given.folder).kubeconfig)
-        elif given.command == "down":
-            local.down(given.folder)
         else:
             run(given)
     except (local.ClusterError, local.build.BuildError) as error:

@@ -50,18 +50,13 @@ def items(path: str) -> list[dict[str, Any]] | None:
     return found
 
 
-def node_ready(name: str) -> bool:
-    status, body = request("GET", f"/api/v1/nodes/{name}")
-    return status == 200 and ready(json.loads(body))
-
-
-def nodes_ready() -> int:
-    return sum(map(ready, items("/api/v1/nodes") or []))
-
-
-def ready(node: dict[str, Any]) -> bool:
-    conditions = node["status"].get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+def ready_nodes() -> list[str]:
+    return [
+        node["metadata"]["name"]
+        for node in items("/api/v1/nodes") or []
+        for each in node["status"].get("conditions", [])
+        if each["type"] == "Ready" and each["status"] == "True"
+    ]
 
 
 @cache

@@ -12,9 +12,8 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.local.settings import PLUGINS, STATE, Node, network
+from tests.cluster.local.settings import MTU, PLUGINS, STATE, Node, network
 
-KUBECONFIG = STATE / "multus.kubeconfig"
 BRIDGE = "wan"
 ALL, ALL_6 = "10.245.0.0/16", "fd00:245::/32"
 RESOURCE: dict[str, Any] = yaml.safe_load("""
@@ -44,12 +43,8 @@ def addresses_6(node: Node) -> str:
     return f"fd00:245:{node.index}::/64"
 
 
-def gateway(node: Node) -> str:
-    return f"10.245.{node.index}.1"
-
-
-def gateway_6(node: Node) -> str:
-    return f"fd00:245:{node.index}::1"
+def gateway(subnet: str) -> str:
+    return str(ipaddress.ip_network(subnet)[1])
 
 
 def address_6(node: Node, number: int) -> str:
@@ -57,11 +52,11 @@ def address_6(node: Node, number: int) -> str:
     return f"fd00:245:{node.index}::{number + 10:x}/64"
 
 
-def bridge(node: Node, mtu: int) -> list[str]:
+def bridge(node: Node) -> list[str]:
     return [
-        f"link add {BRIDGE} mtu {mtu} type bridge",
-        f"address add {gateway(node)}/24 dev {BRIDGE}",
-        f"address add {gateway_6(node)}/64 dev {BRIDGE} nodad",
+        f"link add {BRIDGE} mtu {MTU} type bridge",
+        f"address add {gateway(addresses(node))}/24 dev {BRIDGE}",
+        f"address add {gateway(addresses_6(node))}/64 dev {BRIDGE} nodad",
         f"link set {BRIDGE} up",
     ]
 
@@ -75,17 +70,17 @@ def link_6(node: Node, hub: str, at_node: str) -> tuple[list[str], list[str]]:
     return at_hub, [*here, f"route add {ALL_6} via {ours} dev {at_node}"]
 
 
-def plugin(node: Node, mtu: int) -> dict[str, Any]:
+def plugin(node: Node) -> dict[str, Any]:
     """The configuration of Multus on a node: pods' own network is what it is without."""
     return {
         "cniVersion": "0.4.0",
         "name": "multus",
         "type": "multus",
-        "kubeconfig": str(KUBECONFIG),
+        "kubeconfig": str(STATE / "multus.kubeconfig"),
         "binDir": str(PLUGINS),
         "cniDir": f"{node.home}/multus",
         "capabilities": {"portMappings": True},
-        "delegates": [network(node, mtu)],
+        "delegates": [network(node)],
     }
 
 
@@ -101,14 +96,14 @@ def dhcp_server(node: Node) -> list[str]:
         dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --user=root --pid-file=
         --interface={BRIDGE} --bind-interfaces --dhcp-leasefile={node.home}/dhcp.leases
         --dhcp-range={first},{last},255.255.255.0,1h --dhcp-authoritative --no-ping
-        --dhcp-option-force=option:classless-static-route,{ALL},{gateway(node)}
+        --dhcp-option-force=option:classless-static-route,{ALL},{gateway(addresses(node))}
     """.split()
 
 
 def ipams(node: Node) -> dict[str, dict[str, Any]]:
     """Return the ways in which a node's networks assign addresses; static ones are those that pods ask for."""
-    four = {"dst": ALL, "gw": gateway(node)}
-    six = {"dst": ALL_6, "gw": gateway_6(node)}
+    four = {"dst": ALL, "gw": gateway(addresses(node))}
+    six = {"dst": ALL_6, "gw": gateway(addresses_6(node))}
     # Each network has its own file of leases: two of the same subnet need ranges that do not overlap.
     of_4, dual_4 = ([_range(addresses(node), first)] for first in (100, 150))
     of_6, dual_6 = ([_range(addresses_6(node), first)] for first in (100, 150))
@@ -129,26 +124,22 @@ def _range(subnet: str, first: int) -> dict[str, str]:
     return {"subnet": subnet, "rangeStart": str(network[first]), "rangeEnd": str(network[first + 49])}
 
 
-def definitions(node: Node, mtu: int) -> Iterator[dict[str, Any]]:
+def definitions(node: Node) -> Iterator[dict[str, Any]]:
     """Yield a node's networks as objects, one for each of `ipams`, such as `static-near`."""
     for kind, ipam in ipams(node).items():
-        yield _definition(f"{kind}-{'far' if node.rtt else 'near'}", ipam, mtu)
-
-
-def _definition(name: str, ipam: dict[str, Any], mtu: int) -> dict[str, Any]:
-    config = {
-        "cniVersion": "0.4.0",
-        "name": name,
-        "type": "bridge",
-        "bridge": BRIDGE,
-        "mtu": mtu,
-        "ipam": ipam,
-    }
-    if ipam["type"] == "static":
-        config["capabilities"] = {"ips": True}
-    return {
-        "apiVersion": "k8s.cni.cncf.io/v1",
-        "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": name},
-        "spec": {"config": json.dumps(config)},
-    }
+        name = f"{kind}-{'far' if node.rtt else 'near'}"
+        config = {
+            "cniVersion": "0.4.0",
+            "name": name,
+            "type": "bridge",
+            "bridge": BRIDGE,
+            "mtu": MTU,
+            "ipam": ipam,
+        }
+        config["capabilities"] = {"ips": ipam["type"] == "static"}
+        yield {
+            "apiVersion": "k8s.cni.cncf.io/v1",
+            "kind": "NetworkAttachmentDefinition",
+            "metadata": {"name": name},
+            "spec": {"config": json.dumps(config)},
+        }

@@ -39,18 +39,13 @@ def create(name: str, nodes: list[str]) -> None:
                 (root / name / WORLD / "cgroup.procs").write_text("0")
 
 
-def sweep(name: str = f"{PREFIX}*") -> list[str]:
-    """Remove the groups that match and have no process in any hierarchy; give the names of those that have."""
+def sweep(name: str = f"{PREFIX}*") -> None:
+    """Remove the groups that match and have no process in any hierarchy."""
     roots = hierarchies()
-    used = set()
     with _locked(roots):
-        for each in sorted({group.name for root in roots for group in root.glob(name)}):
-            if pids(each):
-                used.add(each)
-                continue
-            for root in roots:
+        for each in {group.name for root in roots for group in root.glob(name)}:
+            for root in roots if not pids(each) else ():
                 _remove(root / each)
-    return sorted(used)
 
 
 def pids(name: str) -> set[int]:

@@ -13,8 +13,7 @@ NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"
 
 def authority(folder: Path) -> None:
     """Make ca.crt and ca.key, and the key pair that ServiceAccount tokens are signed with."""
-    folder.mkdir(parents=True)
-    folder.chmod(0o700)
+    folder.mkdir(mode=0o700)
     (folder / "openssl.cnf").write_text(CONFIG)
     extensions = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"]
     _request(folder, "ca", "/CN=cluster", [*extensions, "subjectKeyIdentifier=hash"])
@@ -27,7 +26,7 @@ def server(folder: Path, name: str, names: list[str]) -> None:
     _issue(folder, name, f"/CN={name}", ["extendedKeyUsage=serverAuth", "subjectAltName=" + ",".join(names)])
 
 
-def client(folder: Path, name: str, user: str, group: str | None = None) -> None:
+def client(folder: Path, name: str, user: str, group: str) -> None:
     """Sign a client's certificate: Kubernetes takes the user from CN and the group from O."""
     subject = (f"/O={group}" if group else "") + f"/CN={user}"
     _issue(folder, name, subject, ["extendedKeyUsage=clientAuth"])

@@ -26,6 +26,7 @@ SERVICES = "10.96.0.0/16"
 SERVICE_ADDRESS = "10.96.0.1"
 PODS = "10.244.0.0/16"
 DOMAIN = "cluster.local"
+MTU = 9000  # of links and pods
 KUBE = str(PROGRAMS / "kube")
 
 UNUSED = ["io.containerd.internal.v1.opt"]
@@ -80,13 +81,12 @@ class Settings:
     images: str = ""  # the folder with them unpacked
     programs: str = ""
     multus: str = ""  # the folder with it, where pods can be attached to networks
-    mtu: int = 9000
     port: int = 0
 
     def path(self, node: Node) -> Path:
         """A node's link to the hub. Its queue is for the longest path through it, whose bursts a sender's link gets."""
         longest = max((other.rtt for other in self.nodes if other != node), default=0.0)
-        return Path(node.rtt, node.bandwidth, mtu=self.mtu, whole_rtt=node.rtt + longest)
+        return Path(node.rtt, node.bandwidth, mtu=MTU, whole_rtt=node.rtt + longest)
 
     def dump(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -99,19 +99,7 @@ class Settings:
 
 def etcd() -> list[str]:
     """Etcd for a cluster that nobody will miss: nothing is synced."""
-    client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
-    return [
-        KUBE,
-        "etcd",
-        f"--data-dir={STATE / 'etcd'}",
-        f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
-        f"--listen-peer-urls={peer}",
-        f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster=default={peer}",
-        "--unsafe-no-fsync",
-        "--log-level=warn",
-    ]
+    return [KUBE, "etcd", f"--data-dir={STATE / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"]
 
 
 def api_server() -> list[str]:
@@ -120,7 +108,6 @@ def api_server() -> list[str]:
         KUBE,
         "kube-apiserver",
         "--etcd-servers=http://127.0.0.1:2379",
-        "--bind-address=0.0.0.0",
         f"--secure-port={PORT}",
         f"--advertise-address={HUB_ADDRESS}",
         f"--tls-cert-file={PKI / 'kube-apiserver.crt'}",
@@ -179,7 +166,6 @@ def _controller(name: str) -> list[str]:
         f"--kubeconfig={STATE / name}.kubeconfig",
         "--bind-address=127.0.0.1",
         "--leader-elect=false",
-        "--authorization-always-allow-paths=*",
         *UNTHROTTLED,
     ]
 
@@ -188,7 +174,7 @@ def kwok() -> list[str]:
     return [
         str(PROGRAMS / "kwok"),
         f"--config={File(__file__).with_name('kwok.yaml')}",
-        f"--kubeconfig={STATE / 'inside.kubeconfig'}",
+        f"--kubeconfig={STATE / 'admin.kubeconfig'}",
         "--manage-all-nodes=true",
         "--node-ip=10.0.0.1",
         f"--cidr={PODS}",
@@ -204,7 +190,7 @@ def coredns() -> str:
   errors
   ready 127.0.0.1:8181
   kubernetes {DOMAIN} in-addr.arpa {{
-    kubeconfig {STATE / "inside.kubeconfig"}
+    kubeconfig {STATE / "admin.kubeconfig"}
     pods verified
     ttl 1
   }}
@@ -231,20 +217,13 @@ disabled_plugins = {json.dumps(UNUSED)}
 [{cri}]
   sandbox_image = "localhost/pause:1"
   restrict_oom_score_adj = true
-[{cri}.containerd]
-  default_runtime_name = "runc"
-  snapshotter = "overlayfs"
-[{cri}.containerd.runtimes.runc]
-  runtime_type = "io.containerd.runc.v2"
-[{cri}.containerd.runtimes.runc.options]
-  SystemdCgroup = false
 [{cri}.cni]
   bin_dir = "{PLUGINS}"
   conf_dir = "{node.home}/cni"
 """
 
 
-def network(node: Node, mtu: int) -> dict[str, Any]:
+def network(node: Node) -> dict[str, Any]:
     """The pods' network: a bridge on the node, with routes at the hub from node to node."""
     addresses = {
         "type": "host-local",
@@ -258,7 +237,7 @@ def network(node: Node, mtu: int) -> dict[str, Any]:
         "isGateway": True,
         "ipMasq": False,
         "hairpinMode": True,
-        "mtu": mtu,
+        "mtu": MTU,
         "ipam": addresses,
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
@@ -270,11 +249,7 @@ def kubelet(node: Node, group: str) -> dict[str, Any]:
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "address": node.address,
-        "authentication": {
-            "anonymous": {"enabled": False},
-            "webhook": {"enabled": False},
-            "x509": {"clientCAFile": str(PKI / "ca.crt")},
-        },
+        "authentication": {"webhook": {"enabled": False}, "x509": {"clientCAFile": str(PKI / "ca.crt")}},
         "authorization": {"mode": "AlwaysAllow"},
         "containerRuntimeEndpoint": f"unix://{node.socket}",
         "cgroupDriver": "cgroupfs",
@@ -287,14 +262,8 @@ def kubelet(node: Node, group: str) -> dict[str, Any]:
         "clusterDomain": DOMAIN,
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
-        "evictionHard": {
-            "memory.available": "100Mi",
-            "nodefs.available": "1%",
-            "imagefs.available": "1%",
-            "nodefs.inodesFree": "1%",
-        },
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "maxPods": 250,
-        "registryPullQPS": 0,
         "nodeStatusUpdateFrequency": "3s",
         "nodeStatusReportFrequency": "1m",  # of a status that has not changed: leases tell that a node lives
         "nodeLeaseDurationSeconds": GONE,
@@ -307,7 +276,7 @@ def kubelet_command(node: Node) -> list[str]:
         KUBE,
         "kubelet",
         f"--config={node.home}/kubelet.json",
-        f"--kubeconfig={node.home}/kubelet.kubeconfig",
+        f"--kubeconfig={STATE / node.name}.kubeconfig",
         f"--root-dir={node.home}/kubelet",
         f"--hostname-override={node.name}",
         f"--node-ip={node.address}",
@@ -326,7 +295,5 @@ def proxy(node: Node) -> dict[str, Any]:
         "clientConnection": {"kubeconfig": str(STATE / "proxy.kubeconfig")},
         "clusterCIDR": PODS,
         "hostnameOverride": node.name,
-        "healthzBindAddress": "127.0.0.1:10256",
-        "metricsBindAddress": "127.0.0.1:10249",
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }

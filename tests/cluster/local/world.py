@@ -109,7 +109,7 @@ class World:
             commands.batch(["ip"], [*renamed, f"route add {node.pods} via {node.address} dev {name}"])
             commands.batch(["ip", "-n", node.name], [f"route add default via {node.gateway} dev {link}"])
             if self.settings.multus:
-                commands.batch(["ip", "-n", node.name], attached.bridge(node, self.settings.mtu))
+                commands.batch(["ip", "-n", node.name], attached.bridge(node))
                 route = f"route add {attached.addresses(node)} via {node.address} dev {name}"
                 commands.batch(["ip"], [route])
                 self.make_network_6(node, name, link, commands)
@@ -126,28 +126,25 @@ class World:
         commands.run([*inside(node), "ip6tables-restore", "--noflush"], policies.HOOK)
 
     def make_certificates(self) -> None:
-        """Everybody's certificates and kubeconfigs; the admin's own is in the cluster's folder."""
+        """Everybody's certificates and kubeconfigs; one more of the admin's is for the cluster's folder."""
         pki.authority(PKI)
         short = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
         names = [f"DNS:{name}" for name in (*short, f"kubernetes.default.svc.{settings.DOMAIN}")]
         addresses = [f"IP:{address}" for address in ("127.0.0.1", HUB_ADDRESS, settings.SERVICE_ADDRESS)]
         pki.server(PKI, "kube-apiserver", [*names, *addresses])
         here, there = f"https://127.0.0.1:{settings.PORT}", f"https://{HUB_ADDRESS}:{settings.PORT}"
-        clients: list[tuple[str, str, str | None, Path | None, str]] = [
-            ("admin", "admin", "system:masters", STATE / "inside.kubeconfig", here),
-            ("controller-manager", "system:kube-controller-manager", None, None, here),
-            ("scheduler", "system:kube-scheduler", None, None, here),
-            ("proxy", "system:kube-proxy", None, None, there),
+        clients = [
+            ("admin", "admin", "system:masters", here),
+            ("controller-manager", "system:kube-controller-manager", "", here),
+            ("scheduler", "system:kube-scheduler", "", here),
+            ("proxy", "system:kube-proxy", "", there),
+            ("multus", "multus", "system:masters", there),
         ]
-        if self.settings.multus:
-            clients.append(("multus", "multus", "system:masters", attached.KUBECONFIG, there))
-        for node in self.settings.nodes:
-            node.home.mkdir()
-            own = node.home / "kubelet.kubeconfig"
-            clients.append((node.name, f"system:node:{node.name}", "system:nodes", own, there))
-        for name, user, group, file, url in clients:
+        nodes = [node.name for node in self.settings.nodes]
+        clients += [(name, f"system:node:{name}", "system:nodes", there) for name in nodes]
+        for name, user, group, url in clients:
             pki.client(PKI, name, user, group)
-            write_private(file or STATE / f"{name}.kubeconfig", pki.kubeconfig(PKI, name, url))
+            write_private(STATE / f"{name}.kubeconfig", pki.kubeconfig(PKI, name, url))
         outside = f"https://127.0.0.1:{self.settings.port}"
         write_private(STATE / "kubeconfig", pki.kubeconfig(PKI, "admin", outside))
 
@@ -165,14 +162,13 @@ class World:
         self.programs[name].kill()
         self.programs[name].wait()
 
-    def wait(self, name: str, ready: Callable[[], bool], longest: float = START) -> None:
+    def wait(self, name: str, ready: Callable[[], bool]) -> None:
         """Wait until a program is ready. Raises WorldError where it ends, or takes too long."""
-        longest = max(longest, START)
-        deadline = time.monotonic() + longest
+        deadline = time.monotonic() + START
         while not ready():
             code = self.programs[name].poll()
             if code is not None or time.monotonic() > deadline:
-                late = f"not ready after {longest:.0f} s"
+                late = f"not ready after {START:.0f} s"
                 outcome = late if code is None else f"ended with exit code {code}"
                 tail = (LOGS / f"{name}.log").read_text(errors="replace")[-1500:]
                 raise WorldError(f"{name}: {outcome}; {self.folder / 'logs' / name}.log ends: {tail}")
@@ -203,12 +199,12 @@ class World:
     def start_node(self, node: Node) -> None:
         """A node with its images, until it is Ready."""
         for folder in ("cni", "pod-logs", "volume-plugins"):
-            (node.home / folder).mkdir()
+            (node.home / folder).mkdir(parents=True)
         (node.home / "resolv.conf").write_text("")
         (node.home / "containerd.toml").write_text(settings.containerd(node))
-        of_pods, file = settings.network(node, self.settings.mtu), "10-pods.conflist"
+        of_pods, file = settings.network(node), "10-pods.conflist"
         if self.settings.multus:
-            of_pods, file = attached.plugin(node, self.settings.mtu), "10-multus.conf"
+            of_pods, file = attached.plugin(node), "10-multus.conf"
         (node.home / "cni" / file).write_text(json.dumps(of_pods))
         (node.home / "kubelet.json").write_text(json.dumps(settings.kubelet(node, self.settings.group)))
         (node.home / "proxy.json").write_text(json.dumps(settings.proxy(node)))
@@ -222,10 +218,11 @@ class World:
             raise WorldError(f"{node.name}: no API server after {START:.0f} s")
         self.start(f"{node.name}-kube-proxy", [KUBE, "kube-proxy", f"--config={node.home}/proxy.json"], node)
         self.start_kubelet(node)
-        self.wait(f"{node.name}-kubelet", lambda: api.node_ready(node.name))
+        self.wait(f"{node.name}-kubelet", lambda: node.name in api.ready_nodes())
 
     def enforce_policies(self) -> None:
         """Hold pods to NetworkPolicies, as the network plugins of clusters do that can; for ever."""
+        commands, programs = Commands(LOGS / "policies.log"), {4: "iptables-restore", 6: "ip6tables-restore"}
         enforced = dict.fromkeys((4, 6) if self.settings.multus else (4,), "")
         try:
             while True:
@@ -235,7 +232,7 @@ class World:
                     wanted = before if made is None or pods is None else policies.rules(made, pods, version)
                     if wanted != before:
                         for node in self.settings.nodes:
-                            filter_packets(node, wanted, version)
+                            commands.run([*inside(node), programs[version], "--wait", "--noflush"], wanted)
                         enforced[version] = wanted
                 time.sleep(LOOK)
         except BaseException:  # a cluster that lets through what it should not proves nothing
@@ -295,14 +292,10 @@ class World:
             raise WorldError("a cluster with nodes plays none: its controllers would take them for gone")
         if "kwok" not in self.programs:
             self.start("kwok", settings.kwok())
-        wanted = api.nodes_ready() + count
-        played = range(wanted - count, wanted)
+        before = len(api.ready_nodes())
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(play_node, played))
-            self.wait("kwok", lambda: api.nodes_ready() >= wanted, wanted * 0.2)
-
-    def do_end(self) -> None:
-        os._exit(0)
+            list(pool.map(play_node, range(before, before + count)))
+        self.wait("kwok", lambda: len(api.ready_nodes()) >= before + count)
 
     def do_load(self, archive: str, nodes: list[str]) -> None:
         self.all(*(partial(import_image, self.node(name), archive) for name in nodes))
@@ -314,14 +307,6 @@ class World:
 def inside(node: Node) -> list[str]:
     """A prefix for a command: run it in the node's network. `ip netns exec` would hide the cgroups."""
     return ["nsenter", f"--net=/run/netns/{node.name}", "--"]
-
-
-def filter_packets(node: Node, rules: str, version: int) -> None:
-    program = "ip6tables-restore" if version == 6 else "iptables-restore"
-    command = [*inside(node), program, "--wait", "--noflush"]
-    done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise WorldError(f"{node.name}: {program}: {done.stderr.strip()}: {rules}")
 
 
 def ctr(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
