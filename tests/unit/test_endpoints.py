@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from tpcsweep.configuration.endpoints import Budget, Endpoints
+from tpcsweep.configuration.endpoints import Budget, Endpoints, Login
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.sweep import Sweep, expand
+from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.checks import check
 from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors, explained
 from tpcsweep.testbeds.endpoints.local import LocalDoors
+from tpcsweep.testbeds.endpoints.root import RootDoors
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
 from tpcsweep.tools import TOOLS, Credentials
@@ -240,3 +242,23 @@ def test_the_time_of_a_run_is_limited(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(time, "time", lambda: now + 61)
     with pytest.raises(BudgetError, match=r"budget\.time: .* 1 min"):
         spending.check()
+
+
+@pytest.mark.parametrize(("signal", "why"), [("SEGV", "Segmentation fault"), ("KILL", "no end within")])
+def test_a_program_that_a_signal_ends_is_said_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str, why: str
+) -> None:
+    program = tmp_path / "xrdfs"
+    program.write_text(f"#!/bin/sh\nkill -{signal} $$\n")
+    program.chmod(0o755)
+    doors = RootDoors(Credentials(tmp_path, "none"), "source")
+    monkeypatch.setitem(doors._environment, "PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(DoorError, match=why):
+        doors.size("root://localhost:1094//file")
+
+
+def test_a_token_command_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "COMMAND_SECONDS", 0.05)
+    with pytest.raises(secrets.CredentialError, match="token_command did not end"):
+        secrets.renew(tmp_path, {"source": Login(token_command="sleep 60")})

@@ -3,6 +3,7 @@
 
 import contextlib
 import itertools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -198,3 +199,12 @@ def test_waiting_for_nodes_in_use_holds_nothing(
     assert len(identifiers) == 3
     said = "waiting for nodes that other deployments use: 0/3 nodes are available"
     assert stages == ["deploying rtt=20", said, "deploying rtt=20", "deploying rtt=20"]
+
+
+def test_nothing_watches_pods_of_a_deployment_that_was_refused(server: PlayedApi, tmp_path: Path) -> None:
+    server.refuse = lambda path: 403 if path.endswith("/networkpolicies") else None
+    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
+    request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, lambda _: None)
+    with pytest.raises(ClusterError), testbed.running_pods(server.cluster(), kubernetes(), request):
+        pass
+    assert "pods" not in {thread.name for thread in threading.enumerate()}

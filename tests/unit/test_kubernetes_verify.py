@@ -329,3 +329,16 @@ def test_the_port_is_open_while_a_path_is_looked_at_and_no_longer(port: int) -> 
             await connect()
 
     asyncio.run(before_and_after())
+
+
+@pytest.mark.parametrize("mtus", [[9000, 1500], [8000, 9000]])
+def test_the_mtu_of_a_path_is_that_of_the_pair_that_differs_most(
+    monkeypatch: pytest.MonkeyPatch, mtus: list[int]
+) -> None:
+    session: Any = SimpleNamespace(tell=lambda names, *_, **__: {names[0]: ([20.0], mtus[names[0]])})
+    monkeypatch.setattr(judging, "_rate", lambda *_: FITS)
+    monkeypatch.setattr(judging, "_place", lambda _: {})
+    ends: Any = [(SimpleNamespace(name=number), None) for number in range(len(mtus))]
+    for wanted, found in ((9000, min(mtus)), (min(mtus), 9000)):
+        path = judging._measure(session, WANTED.model_copy(update={"mtu": wanted}), ends, 1)
+        assert path.mtu == found

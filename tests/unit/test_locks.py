@@ -16,6 +16,7 @@ import pytest
 from tpcsweep import processes
 from tpcsweep.linux import signals
 from tpcsweep.locks import LockedError, lock_file, lock_holder, lock_machine
+from tpcsweep.measure import provenance
 from tpcsweep.tools import TOOLS, Credentials
 from tpcsweep.xrootd.releases import SYSTEM, Release
 
@@ -200,3 +201,37 @@ def test_a_command_reads_no_terminal_and_may_print_anything() -> None:
     assert processes.run(["cat"], input="given").stdout == "given"
     with pytest.raises(subprocess.CalledProcessError):
         processes.run(["false"], check=True)
+
+
+IN_ASCII = r"""
+from pathlib import Path
+import sys
+from tpcsweep.processes import Commands
+from tpcsweep.running.studies import exit_on_errors
+Commands(Path(sys.argv[1])).note("20 \u2192 40 ms")
+with exit_on_errors(sys.argv[1], ValueError):
+    raise ValueError("\u2265 5 s")
+"""
+
+
+def test_logs_hold_every_letter_whatever_the_users_locale(tmp_path: Path) -> None:
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = processes.python(tmp_path) | ascii_alone
+    done = processes.run([sys.executable, "-c", IN_ASCII, tmp_path / "log"], environment)
+    assert (done.returncode, (tmp_path / "log").read_text("utf-8")) == (1, "20 → 40 ms\n≥ 5 s\n"), done.stderr
+
+
+def test_the_commit_is_never_that_of_a_repository_around_an_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for command in (["init", "--quiet"], ["commit", "--quiet", "--allow-empty", "--message=theirs"]):
+        processes.run([*git, *command], check=True)
+    monkeypatch.setenv("TPCSWEEP_COMMIT", "of the image")
+    found = []
+    for root in (tmp_path, tmp_path / "venv/lib"):
+        root.mkdir(parents=True, exist_ok=True)
+        monkeypatch.setattr(provenance, "ROOT", root)
+        found.append(provenance.commit.__wrapped__())
+    assert len(found[0]) == 40
+    assert found[1] == "of the image"

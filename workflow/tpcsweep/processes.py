@@ -137,5 +137,5 @@ class Commands:
 
     def note(self, text: str) -> None:
         """Log a comment, or a long-running process that is started elsewhere."""
-        with self._lock, self.log.open("a") as log:
+        with self._lock, self.log.open("a", encoding="utf-8") as log:
             log.write(f"{text}\n")

@@ -267,7 +267,7 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
     from tpcsweep.linux.signals import interruptible
     from tpcsweep.planning.rounds import RoundError, Rounds, draw_figures
     from tpcsweep.results import ResultsError
-    from tpcsweep.running.hooks import notify
+    from tpcsweep.running.hooks import Ending, notify
     from tpcsweep.running.status import count_cells
 
     rounds = Rounds(study, partial(_measure, study, arguments), click.echo, error)
@@ -275,7 +275,8 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
         rounds.run()
     draw_figures(rounds.folder)
     click.echo(f"{study.folder.name}: {rounds.reason}: {(rounds.folder / 'dataset.nc').absolute()}")
-    if told := notify(study, str(common.settings().get("notify") or ""), "complete", count_cells(study)):
+    ending: Ending = "incomplete" if rounds.failed else "complete"
+    if told := notify(study, str(common.settings().get("notify") or ""), ending, count_cells(study)):
         click.echo(told, err=True)
     if rounds.failed:
         click.echo(f"{study.folder.name}: these deployments failed: {', '.join(rounds.failed)}", err=True)

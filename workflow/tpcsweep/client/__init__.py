@@ -151,6 +151,6 @@ def process_client(
         stdin.flush()
 
     def why() -> str:
-        return f"it ended with exit code {process.wait(timeout=STOP_SECONDS)}; see stderr.client.log"
+        return f"it ended with exit code {process.wait(timeout=STOP_SECONDS)}; see its stderr.client*.log"
 
     return Client(send, process.stdout, why, on_marker=on_marker)

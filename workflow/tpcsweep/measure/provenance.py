@@ -51,7 +51,9 @@ def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
 def commit() -> str:
     """Return this project's commit, with "+changes" if modified, or the image's commit; "" if unknown."""
     try:
-        head = _git("rev-parse", "HEAD")
+        top, head = _git("rev-parse", "--show-toplevel", "HEAD").splitlines()
+        if not ROOT.samefile(top):  # installed in an environment within another repository
+            raise FileNotFoundError(ROOT / ".git")
         return head + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
         return os.environ.get("TPCSWEEP_COMMIT", "")

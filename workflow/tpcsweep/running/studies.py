@@ -220,7 +220,7 @@ def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Ite
         return
     said = f"{about}: {text}" if about else text
     # Snakemake removed the log before the job. It may be on the full disk.
-    with contextlib.suppress(OSError), Path(log).open("a") as file:
+    with contextlib.suppress(OSError), Path(log).open("a", encoding="utf-8") as file:
         file.write(f"{said}\n")
     sys.exit(said)
 

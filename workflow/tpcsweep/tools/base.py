@@ -7,6 +7,7 @@ system's Python reads it too.
 
 import json
 import os
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -244,6 +245,8 @@ def first_line(command: list[str]) -> str:
         done = processes.run(command, timeout=20)
     except OSError as error:
         return f"not found: {error.strerror}"
+    except subprocess.TimeoutExpired as error:
+        return f"did not end within {error.timeout:.0f} s"
     return (done.stdout or done.stderr).strip().partition("\n")[0]
 
 

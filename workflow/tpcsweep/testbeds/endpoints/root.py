@@ -2,6 +2,7 @@
 """Requests to doors by the root protocol with xrdfs and xrdcp, which get names of credential files by environment."""
 
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -99,6 +100,10 @@ class RootDoors(Doors):
         finally:
             output, errors = process.communicate()
             watchdog.cancel()
+        why = last_lines(errors.decode(errors="replace").replace("\0", ""))
         if process.returncode < 0:
-            return process.returncode, output, f"no end within {limit:.0f} s"
-        return process.returncode, output, last_lines(errors.decode(errors="replace").replace("\0", ""))
+            ended = -process.returncode
+            why = (
+                f"no end within {limit:.0f} s" if ended == signal.SIGKILL else signal.strsignal(ended) or why
+            )
+        return process.returncode, output, why

@@ -4,6 +4,7 @@
 import os
 import shutil
 import ssl
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -57,9 +58,11 @@ def renew(folder: Path, logins: dict[str, Login]) -> None:
     for role, login in logins.items():
         if not login.token_command:
             continue
-        done = processes.run(
-            ["/bin/sh", "-c", login.token_command], processes.full_environment(), timeout=COMMAND_SECONDS
-        )
+        command = ["/bin/sh", "-c", login.token_command]
+        try:
+            done = processes.run(command, processes.full_environment(), timeout=COMMAND_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise CredentialError(f"token_command did not end within {COMMAND_SECONDS:.0f} s") from None
         if done.returncode or not done.stdout.strip():
             said = done.stderr.strip().rpartition("\n")[2][:200]
             raise CredentialError(

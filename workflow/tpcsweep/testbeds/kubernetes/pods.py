@@ -65,7 +65,9 @@ class Pods:
         present = state.deployments(cluster)
         if earlier := state.users(present, objects.chosen_nodes(pair), before=self._owner):
             raise OccupiedError(earlier[0])  # both saw the pair free
-        self.watch = PodWatch(cluster, naming, tell=request.stage)
+        self.by_name: dict[str, V1Pod] = {}
+        """The running pods by the names of their servers, and `client`."""
+        self.sides: dict[str, xrootd.SideServers] = {}
         for job in jobs:
             object_metadata(job).owner_references = [reference(self._owner)]
         named = {object_name(job): objects.template_of(job) for job in jobs}
@@ -73,10 +75,12 @@ class Pods:
         """The templates of the first origin's pod of each side, and of the client's."""
         self.templates[CLIENT] = objects.template_of(client)
         policy = objects.network_policy(naming, self._owner, metrics=settings.metrics)
-        self._create([objects.package(naming, self._owner), policy, *jobs])
-        self.by_name: dict[str, V1Pod] = {}
-        """The running pods by the names of their servers, and `client`."""
-        self.sides: dict[str, xrootd.SideServers] = {}
+        self.watch = PodWatch(cluster, naming, tell=request.stage)
+        try:
+            self._create([objects.package(naming, self._owner), policy, *jobs])
+        except BaseException:
+            self.watch.close()
+            raise
 
     def run(self) -> None:
         """Wait until all pods run, and create the objects that contain their addresses. Raises ClusterError."""
@@ -171,7 +175,7 @@ class Pods:
         if text:
             logs.mkdir(parents=True, exist_ok=True)
             path = logs / f"{container}.{_name(pod, self.naming)}.log"
-            path.write_text(xrootd.without_secrets(text))
+            path.write_text(xrootd.without_secrets(text), "utf-8")
 
 
 def pod_address(pod: V1Pod, *, attached: bool = False) -> str:

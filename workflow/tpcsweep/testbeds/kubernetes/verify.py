@@ -69,7 +69,8 @@ def _measure(session: Session, wanted: RequestedPath, ends: list[Ends], attempt:
     rtt = Rtt(min(rtts), statistics.median(rtts), max(rtts), len(rtts))
     near_to_far = _rate(session, wanted, ends, rtt.median)
     far_to_near = _rate(session, wanted, [pair[::-1] for pair in ends], rtt.median)
-    return FoundPath(rtt, min(mtus), near_to_far, far_to_near, attempt)
+    mtu = max(mtus, key=lambda each: abs(each - wanted.mtu))  # that of the pair that differs
+    return FoundPath(rtt, mtu, near_to_far, far_to_near, attempt)
 
 
 def _rate(session: Session, wanted: RequestedPath, ends: list[Ends], rtt: float) -> FoundRate:

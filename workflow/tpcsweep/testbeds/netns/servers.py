@@ -109,7 +109,7 @@ class DeploymentProcesses:
         named = [*own_mounts, "sh", "-c", _WITH_HOSTS, str(self.folder / "hosts"), *command]
         whole = [*self.tree.group(name).entry(), *namespace_command(name, named)]
         self.commands.note(f"{shlex.join(whole)} &")
-        stderr = folder / f"stderr.{node}.log"
+        stderr = folder / f"stderr.{folder.name}.log"
         with stderr.open("ab") as errors:
             child = processes.start(
                 whole,

@@ -153,7 +153,8 @@ def _save_logs(folder: Path) -> None:
     logs = Path(owner.logs) if owner else Path()
     if logs.is_absolute() and logs.is_dir():
         for log in sorted(folder.glob("nodes/*/*.log")):
-            (logs / log.name).write_text(xrootd.without_secrets(log.read_text(errors="replace")))
+            text = xrootd.without_secrets(log.read_text("utf-8", "replace"))
+            (logs / log.name).write_text(text, "utf-8")
 
 
 def _unmount(folder: Path) -> None:
