@@ -172,3 +172,4 @@ def test_a_tool_at_the_source_is_bound_by_the_quota_of_its_origin(tmp_path: Path
         found = whole(site, seconds(3), tool="davix-put", copy_mode="push", streams=2, file_size=16 * MIB)
     assert found["summary"]["source_throttled"] > 0.2
     assert found["summary"]["source_cpu"] < 0.15
+    assert {"stderr.client.src1.log", "stderr.src1.log"} <= {path.name for path in tmp_path.iterdir()}
