@@ -161,7 +161,11 @@ UNRUNNABLE = [
     ("netns", "{tool: xrdcp, copy_mode: push}", "given push with tool xrdcp, allowed: pull"),
     ("kubernetes", "{rtt: 900 ms}", "given 900 ms, allowed: 0 ms or 20 ms"),
     ("endpoints", "{tool: curl, streams: 9}", "given 9, allowed: at most 8"),
-    ("endpoints", "{tool: curl, streams: 8, file_size: 10 GB}", "budget.bytes: given 50 GiB, allowed: at least"),
+    (
+        "endpoints",
+        "{tool: curl, streams: 8, file_size: 10 GB}",
+        "budget.bytes: given 50 GiB, allowed: at least",
+    ),
     ("simulation", "{loss: 1 %}", "given 1 %, allowed: 0 %: testbeds of kind simulation do not support"),
 ]
 
