@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the generated parts of the pages: keys, parameters, limits, flags, and the commands of `tpcsweep`."""
+"""Write the generated parts of the pages: keys, parameters, limits, flags, commands, and the times of sweeps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from tpcsweep.cli import COMMANDS, main
 from tpcsweep.cli.analyses import QuestionCommand
+from tpcsweep.cli.sweeps import grid_summary
 from tpcsweep.configuration.imports import Axis, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
-from tpcsweep.configuration.loading import WorkflowSettings
+from tpcsweep.configuration.loading import WorkflowSettings, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.placements import Origin, Placement, Role, Side
 from tpcsweep.configuration.sweep import Measurement
@@ -81,6 +82,20 @@ def flags() -> str:
     return table("| flag | grade | meaning |", rows)
 
 
+def sweeps() -> str:
+    """Return the page's table of sweeps with its first columns, and the size and time of each from its grid."""
+    page = (DOCS / "shipped-sweeps.md").read_text()
+    header, _, *rows = page.partition("made by commands.py -->\n")[2].partition("\n<!-- end")[0].splitlines()
+
+    def completed(row: str) -> Iterable[str]:
+        name, *written = row.strip("| ").split(" | ")[:3]
+        study = load({"sweep": name.strip("`"), "testbed": "netns"}, DOCS.parent)
+        size = f"{len(study.grid.cells)}, {len(study.grid.deployments)}"
+        return name, *written, size, grid_summary(study).rpartition("about ")[2].replace(" min to", " to")
+
+    return table(header, map(completed, rows))
+
+
 def commands() -> str:
     """Return a section for each command of `tpcsweep`: usage, purpose, options of its own, and examples."""
     group = click.Context(main, info_name="tpcsweep", **main.context_settings)
@@ -123,6 +138,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "sweeps.md": {"parameters": partial(settings, Parameters), "measurement": partial(settings, Measurement)},
     "data.md": {"import": partial(settings, Import), "columns": partial(settings, Axis)},
+    "shipped-sweeps.md": {"sweeps": sweeps},
     "reading-the-page.md": {"limits": limits, "flags": flags},
 }
 """By page the parts that it contains, each behind a comment with its name."""

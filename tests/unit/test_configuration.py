@@ -78,6 +78,17 @@ FIRST = json.loads("""
 """The specification of a cell that was measured before all parameters that are in `BEFORE`."""
 
 
+@pytest.mark.parametrize(
+    ("given", "longest"), [("max_time: 2 s", 2), ("interval: 5 s", 20), ("max_time: 40 s", 40)]
+)
+def test_a_default_of_min_time_refuses_nothing_and_stays_in_specifications(
+    root: Path, given: str, longest: float
+) -> None:
+    configuration = loaded(root, f"parameters: {{rtt: 5 ms}}\nmeasurement: {{{given}}}")
+    assert configuration.sweep.measurement.bounds == (min(longest, 30), longest)
+    assert cell_spec(configuration, configuration.grid.cells[0])["measurement"]["min_time"] == 4
+
+
 def test_cells_of_the_first_version_are_current(root: Path) -> None:
     configuration = loaded(root, "parameters: {rtt: 5 ms, xrootd: system}\ndescription: any\nseed: 3")
     specification = cell_spec(configuration, configuration.grid.cells[0])

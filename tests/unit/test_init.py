@@ -72,19 +72,51 @@ def test_all_three_measure_the_same_way() -> None:
     assert places == ("demo", "demo", "nodes@kubernetes") and len(set(rest)) == 1
 
 
-def test_old_cells_go_and_those_of_a_run_that_was_interrupted_stay(tmp_path: Path) -> None:
-    line = next(line for line in (WEEKLY / "crontab").read_text().splitlines() if " find " in line)
-    command = next(part for part in line.split(" && ") if part.startswith("find "))
+PERIODS = {"every week": 7 * 24 * 60, "every day": 24 * 60, "twice a day": 12 * 60}
+
+
+def ages(name: str) -> dict[str, tuple[str, int]]:
+    """The schedule and the age of deleted cells in minutes, by the periods that a file names."""
+    rows = re.findall(r"(?m)^#   (\w+ \w+ \w+|\w+ \w+) +(\S.*\S) +-mmin \+(\d+)", (WEEKLY / name).read_text())
+    return {period: (schedule, int(minutes)) for period, schedule, minutes in rows}
+
+
+def test_both_timers_name_the_same_ages_and_ship_with_that_of_their_schedule() -> None:
+    cron, timer = ages("crontab"), ages("tpcsweep@.timer")
+    assert [*cron] == [*timer] == [*PERIODS]
+    assert [minutes for _, minutes in cron.values()] == [minutes for _, minutes in timer.values()]
+    service = (WEEKLY / "tpcsweep@.service").read_text()
+    (every, old), (calendar, _) = cron["every week"], timer["every week"]
+    assert re.search(rf"(?m)^{re.escape(every)} root .*-mmin \+{old} ", (WEEKLY / "crontab").read_text())
+    assert (
+        f"\nOnCalendar={calendar.removeprefix('OnCalendar=')}\n" in (WEEKLY / "tpcsweep@.timer").read_text()
+    )
+    # systemd ignores the failure of a command behind "-": before the first run find has no folder.
+    assert re.search(rf"(?m)^ExecStartPre=-/usr/bin/find results .*-mmin \+{old} ", service)
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_cells_of_the_run_before_go_and_those_of_a_run_that_was_interrupted_stay(
+    tmp_path: Path, period: str
+) -> None:
+    line = next(line for line in (WEEKLY / "crontab").read_text().splitlines() if "find results" in line)
+    _, *parts, _, _ = line.split(" && ")  # without the checkout's folder, and snakemake and tpcsweep
+    command = re.sub(r"-mmin \+\d+", f"-mmin +{ages('crontab')[period][1]}", " && ".join(parts))
+    subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, check=True
+    )  # before the first run there are no results
     names = {
         "demo/cells/rtt=5/repetition=1.json": "old",
         "demo/staging/a.json": "old",
         "demo/cells/rtt=5/repetition=2.json": "new",
         **dict.fromkeys(("demo/history/a.nc", "demo/dataset.nc", "demos/cells/a.json"), "another's"),
     }
+    # The run before may have taken four tenths of the period, the interrupted one a tenth.
+    minutes = {kind: PERIODS[period] * (1 if kind == "new" else 6) // 10 for kind in names.values()}
     for name, kind in names.items():
         file = tmp_path / "results" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["touch", f"--date={'now' if kind == 'new' else '2 days ago'}", file], check=True)
+        subprocess.run(["touch", f"--date={minutes[kind]} minutes ago", file], check=True)
     subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
     left = {str(path.relative_to(tmp_path / "results")) for path in tmp_path.rglob("*.*") if path.is_file()}
     assert left == {name for name, kind in names.items() if kind != "old"}

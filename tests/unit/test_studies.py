@@ -24,6 +24,7 @@ from tpcsweep.files import write_text
 from tpcsweep.published import published_studies
 from tpcsweep.running.studies import NEVER, Deployments, Studies, alternatives_pattern
 
+from tests.support.commands import tpcsweep
 from tests.support.workflow import ROOT
 
 Patch = pytest.MonkeyPatch
@@ -155,12 +156,33 @@ def test_a_deployment_keeps_this_machine_and_a_share_of_a_cluster() -> None:
     assert deployments(study=cluster).threads(8 * cluster.testbed.places) == 8
 
 
-def test_a_sweep_ends_the_run_if_the_machine_cannot_measure_it_but_not_if_simulated(tmp_path: Path) -> None:
-    (tmp_path / "fast.yaml").write_text("parameters: {bandwidth: 400 Gbps}\n")
-    config = {"sweep": f"{tmp_path}/fast.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
-    with pytest.raises(SystemExit, match=r"fast\.yaml: parameters\.bandwidth: given 400 Gbit/s, allowed: "):
-        Studies.from_workflow(config)
-    assert [*Studies.from_workflow({**config, "testbed": str(ROOT / "config/testbeds/simulation.yaml")})]
+UNRUNNABLE = [
+    ("netns", "{bandwidth: 400 Gbps}", r"parameters\.bandwidth: given 400 Gbit/s, allowed: at most"),
+    ("netns", "{tool: xrdcp, copy_mode: push}", "given push with tool xrdcp, allowed: pull"),
+    ("kubernetes", "{rtt: 900 ms}", "given 900 ms, allowed: 0 ms or 20 ms"),
+    ("endpoints", "{tool: curl, streams: 9}", "given 9, allowed: at most 8"),
+    (
+        "endpoints",
+        "{tool: curl, streams: 8, file_size: 10 GB}",
+        "budget.bytes: given 50 GiB, allowed: at least",
+    ),
+    ("simulation", "{loss: 1 %}", "given 1 %, allowed: 0 %: testbeds of kind simulation do not support"),
+]
+
+
+@pytest.mark.parametrize(("testbed", "parameters", "said"), UNRUNNABLE)
+def test_a_sweep_that_its_testbed_cannot_run_ends_runs_and_is_not_shown(
+    tmp_path: Path, monkeypatch: Patch, testbed: str, parameters: str, said: str
+) -> None:
+    sweep = tmp_path / "mine.yaml"
+    sweep.write_text(f"parameters: {parameters}\nmeasurement: {{until: files, files: 8, max_time: 60 s}}\n")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("X509_USER_PROXY", str(sweep))
+    monkeypatch.setattr("socket.socket.connect", Mock(side_effect=AssertionError("nobody is asked")))
+    with pytest.raises(SystemExit, match=said) as ended:
+        Studies.from_workflow({"sweep": str(sweep), "testbed": testbed, "results": str(tmp_path)})
+    shown = tpcsweep("grid", "--sweep", sweep, "--testbed", testbed, "--results", tmp_path)
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (2, "", f"Error: {ended.value}\n")
 
 
 def test_files_of_the_checkout_are_not_newer_than_the_clock(tmp_path: Path, monkeypatch: Patch) -> None:

@@ -39,9 +39,16 @@ PARTS = ("config", "profiles")
 def grid(as_json: bool, **options: str | None) -> None:
     """Show the axes, cells, deployments and expected time of a sweep. Nothing is measured.
 
+    Exit codes: 0 the testbed can run the sweep, 2 it cannot.
+
     Example: tpcsweep grid --sweep smoke
     """
+    from tpcsweep.configuration.problems import ConfigurationError
+    from tpcsweep.running.studies import require_runnable
+
     study = common.load_study(**options)
+    with common.exit_on(ConfigurationError):
+        require_runnable(study)
     axes = {name: list(values) for name, values in study.grid.axes.items()}
     cells = [cell.path for cell in study.grid.cells]
     common.answer(as_json, {"study": study.folder.name, "axes": axes, "cells": cells}, grid_table(study))

@@ -55,7 +55,7 @@ class Measurement(Strict):
     interval: Annotated[float, units.INTERVAL] = 0.1
     """time between samples"""
     min_time: Annotated[float, units.TIME] = 4.0
-    """earliest end of a cell with until: steady, but at least 30 s"""
+    """earliest end of a cell with until: steady; below 30 s without effect"""
     max_time: Annotated[float, units.TIME] = 20.0
     """longest time of a cell with until: steady or files"""
     seconds: Annotated[float | None, replace(units.TIME, null="another rule")] = None
@@ -85,7 +85,8 @@ class Measurement(Strict):
                 raise fault(f"only {' and '.join(used)} there", f"{name} with until: {self.until}")
             if not given and name in used and self.until != "steady":
                 raise fault(f"{' and '.join(used)} as well", f"until: {self.until} without {name}")
-        for small, large in itertools.pairwise(("interval", *(name for name in used if name != "files"))):
+        ignored = {"files"} | ({"min_time"} - self.model_fields_set)  # its default is below EARLIEST
+        for small, large in itertools.pairwise(("interval", *(name for name in used if name not in ignored))):
             low, high = getattr(self, small), getattr(self, large)
             if low > high:
                 given_times = f"{small} {show(low, DURATION)} and {large} {show(high, DURATION)}"

@@ -73,7 +73,7 @@ class Studies(dict[str, Study]):
 
     @classmethod
     def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Self:
-        """Read the workflow's `config`, and check that the testbeds can measure the stale cells.
+        """Read the workflow's `config`, and check that the testbeds can run the sweeps.
 
         `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
         line each, and end the process.
@@ -88,9 +88,8 @@ class Studies(dict[str, Study]):
             for name in ("notebooks", "examples", "workflow/scripts"):
                 results.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
-            for study in found.measured:
-                if any(stale_cells(study)):
-                    require_supported(study)
+            for study in found.sweeps:
+                require_runnable(study)
         except (ConfigurationError, results.ResultsError) as error:
             sys.exit(str(error))
         return found
@@ -172,6 +171,12 @@ class Studies(dict[str, Study]):
 def specification(study: Configuration, deployment: str) -> str:
     """Return a digest of a deployment's cell specifications; the sweep may lack the deployment."""
     return digest([cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
+
+
+def require_runnable(study: Configuration) -> None:
+    """Raise ConfigurationError if the testbed cannot run the sweep. Measured sweeps without stale cells may stay."""
+    if study.testbed.simulated or any(stale_cells(study)):
+        require_supported(study)
 
 
 def stale_cells(study: Configuration) -> Iterator[Path]:
