@@ -2,8 +2,10 @@
 """The choice between models, the lookup table, and intervals of one more measurement."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -222,9 +224,13 @@ def test_figures_show_every_cell_and_say_what_they_are(kept: Path, observations:
 
 def test_what_is_not_determined_has_no_number() -> None:
     ds = measured(MODELS["window"], WINDOW, {"streams": STREAMS}, fixed=FIXED | {"rtt": 20.0})
-    table = draw.parameter_table(fit(MODELS["window"], observe(ds), resamples=20)).set_index("parameter")
+    found = fit(MODELS["window"], observe(ds), resamples=20)
+    table = draw.parameter_table(found).set_index("parameter")
     assert table.loc["window", ["value", "95 % interval"]].tolist() == ["", "not determined"]
     assert "rtt" in table.loc["window", "note"]
+    without = replace(found, reasons={}, low=dict.fromkeys(found.low, math.nan))  # no interval
+    rows = {row["name"]: row for row in without.parameter_rows()}
+    assert rows["window"]["value"] and not rows["window"]["interval"] and not rows["window"]["reason"]
 
 
 def grid(values: np.ndarray) -> xr.Dataset:
