@@ -68,6 +68,9 @@ class MemorySite:
     """Whether records of copies come; None: nothing monitors."""
     told: int = 0
     stopped: bool = False
+    sampling: bool = False
+    unreadable: float = math.inf
+    """Seconds after which counters of the path cannot be read."""
     rtt_idle, bandwidth_found, interval, folders = 10.0, 1.1, 0.1, ("/source", "/destination")
 
     @property
@@ -75,9 +78,11 @@ class MemorySite:
         return self.clock.now - Clock.now
 
     def __enter__(self) -> Self:
+        self.sampling = True
         return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.sampling = False
 
     def _reading(self, spent: float) -> Reading:
         payload = round(RATE * (min(spent, self.bytes_end) + self.wobble * math.sin(50 * spent) ** 2))
@@ -87,6 +92,8 @@ class MemorySite:
         return ZERO._replace(time=Clock.now + spent, **bytes_, **cpu, **machine)
 
     def readings(self) -> list[Reading]:
+        if self.sampling:
+            self._ask("readings")
         count = math.floor(self.spent / self.interval + 1e-6) + 1
         return [self._reading(self.interval * n) for n in range(count)]
 
@@ -124,6 +131,8 @@ class MemorySite:
         return None if self.records is None else found
 
     def totals(self) -> dict[str, int | None]:
+        if self.spent >= self.unreadable:
+            raise OSError("dst1")
         sides = ("source", "destination", "client")
         none = [f"{side}_{name}" for side in sides for name in ("periods", "throttled")]
         return {"path_drops": 3 * self.told, **dict.fromkeys(["path_queue_drops", *none], 0)}
@@ -226,6 +235,8 @@ def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
         ({**DEAD, "broken": {"ready": 0}}, "failed", f"{KILLED}; 100 × refused", [BROKEN]),
         ({**DEAD, "broken": {"settle": 0}}, "failed", f"{KILLED}; 100 × refused", [BROKEN]),
         ({"broken": {"check": 5}}, "failed", KILLED, [BROKEN]),
+        ({"broken": {"readings": 5}}, "failed", KILLED, [BROKEN]),
+        ({"unreadable": 5}, "ok", f"counters: {KILLED}", [BROKEN]),
         # Breaks while transfers are being stopped: the measurement is over.
         ({"broken": {"settle": 0}}, "ok", KILLED, [BROKEN]),
         # Every stream fails and no byte arrives in the last second: with more time all would have given up.
@@ -241,7 +252,18 @@ def test_whatever_fails_is_said(measured: Measured, what: Any, status: str, mess
     assert flags is None or found["flags"] == flags
     assert (found["limit"] is None) == (status == "failed")
     # A deployment that breaks before the counters were read again has counted nothing that is known.
-    assert (found["summary"]["path_drops"] is None) == ("check" in what.get("broken", {}))
+    assert (found["summary"]["path_drops"] is None) == (
+        "unreadable" in what or not {"check", "readings"}.isdisjoint(what.get("broken", {}))
+    )
+
+
+def test_a_cell_whose_counters_cannot_be_read_at_its_start_or_end_breaks_the_deployment(
+    measured: Measured,
+) -> None:
+    found, _ = measured(Measurement(until="seconds", seconds=10.5), broken={"readings": 10.2})
+    assert (found["status"], found["message"]) == ("failed", KILLED)  # figures are shown each second
+    with pytest.raises(BrokenError, match="counters: dst1"):
+        measured(TEN, unreadable=0)
 
 
 @pytest.mark.parametrize(

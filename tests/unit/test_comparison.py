@@ -2,6 +2,7 @@
 """Comparison of two datasets: what is found where the truth is known, and what is said of the rest."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,18 @@ def test_single_measurements_have_the_share_by_which_runs_differ() -> None:
     assert estimated.estimated and estimated.run_to_run == pytest.approx(0.2, rel=0.15)
     assert set(compare(made(1), made(2)).cells["evidence"]) == {"repetitions"}
     assert "0.02" not in json.dumps(compare(made(1), made(2)).summary())
+
+
+def test_the_noise_within_runs_is_no_difference_between_them() -> None:
+    two = {"cell": [0, 0], "run": [0, 1], "throughput": np.exp([0.1, -0.1]), "reason": ""}
+
+    def share(noise: float) -> float | None:
+        rows = pd.DataFrame(two).assign(error=lambda rows: noise * rows["throughput"])
+        return effects.run_to_run([rows])
+
+    assert share(math.nan) == pytest.approx(math.sqrt(0.02))  # unknown noise
+    assert share(0.1) == pytest.approx(math.sqrt(0.02 - 0.01))
+    assert share(0.2) == 0
 
 
 def on(work: float, cpu: slice = slice(None)) -> xr.Dataset:

@@ -2,14 +2,17 @@
 """The choice between models, the lookup table, and intervals of one more measurement."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given, settings
@@ -31,6 +34,7 @@ from tpcsweep.models import (
 )
 from tpcsweep.models.choice import LEARNED, Choice, cross_validate, make_folds
 from tpcsweep.models.learned import LookupTable
+from tpcsweep.models.observations import value_classes
 from tpcsweep.models.predictor import BAND, Scatter
 
 from tests.support.coverage import LAWS, Fitter, of_new_run, of_same
@@ -94,6 +98,20 @@ def test_irregular_values_are_joined_to_classes() -> None:
     observations = observe(measured(MODELS["window"], WINDOW, {"rtt": rtt, "streams": [1, 2, 4]}))
     assert observations.frame["deployment"].nunique() == 4
     assert sum(fold.kind == "rtt" for fold in make_folds(observations)) == 4
+
+
+@pytest.mark.parametrize(
+    ("axis", "ends"), [("loss", (1e-6, 0.05)), ("bandwidth", (0.01, 0.1)), ("rtt", (2, 20))]
+)
+def test_distinct_values_of_any_size_have_classes_of_their_own(axis: str, ends: tuple[float, float]) -> None:
+    values = pd.Series(np.geomspace(*ends, 13), name=axis)
+    assert value_classes(values).equals(values)
+    zero = value_classes(pd.concat([pd.Series([0.0]), values]).rename(axis))
+    assert zero.nunique() == 14
+
+
+def test_rtts_below_a_tenth_of_a_millisecond_are_noise() -> None:
+    assert value_classes(pd.Series(np.geomspace(0.01, 0.1, 13), name="rtt")).unique().tolist() == [0.01]
 
 
 def test_what_is_left_out_is_not_seen() -> None:
@@ -206,9 +224,13 @@ def test_figures_show_every_cell_and_say_what_they_are(kept: Path, observations:
 
 def test_what_is_not_determined_has_no_number() -> None:
     ds = measured(MODELS["window"], WINDOW, {"streams": STREAMS}, fixed=FIXED | {"rtt": 20.0})
-    table = draw.parameter_table(fit(MODELS["window"], observe(ds), resamples=20)).set_index("parameter")
+    found = fit(MODELS["window"], observe(ds), resamples=20)
+    table = draw.parameter_table(found).set_index("parameter")
     assert table.loc["window", ["value", "95 % interval"]].tolist() == ["", "not determined"]
     assert "rtt" in table.loc["window", "note"]
+    without = replace(found, reasons={}, low=dict.fromkeys(found.low, math.nan))  # no interval
+    rows = {row["name"]: row for row in without.parameter_rows()}
+    assert rows["window"]["value"] and not rows["window"]["interval"] and not rows["window"]["reason"]
 
 
 def grid(values: np.ndarray) -> xr.Dataset:

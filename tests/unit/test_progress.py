@@ -129,6 +129,15 @@ def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: C
     assert (found.measured, found.cells) == (3, 8)
 
 
+def test_damaged_lines_of_simulated_cells_are_left_to_compute(tmp_path: Path) -> None:
+    found = study_of(tmp_path, "simulation", parameters={"streams": [1, 2, 3, 4]})
+    lines = [results.format_cell({"spec": cell_spec(found, cell), **WELL}) for cell in found.grid.cells[:3]]
+    found.cells_file.parent.mkdir(parents=True)
+    found.cells_file.write_bytes(b"\n".join([lines[0], lines[1][:-9], lines[2]]))  # without the last cell
+    counted = status.count_cells(found)
+    assert (counted.measured, counted.left, counted.cells) == (2, 2, 4)
+
+
 def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configuration) -> None:
     def shown() -> str:
         console = Console(width=200)

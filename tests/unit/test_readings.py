@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
+from tpcsweep.flags import BrokenError
 from tpcsweep.measure import machine
 from tpcsweep.measure.limits import means
 from tpcsweep.measure.machine import TRIES, WINDOW, Machine, Speed, disturbed, pressure
@@ -94,6 +95,21 @@ def test_what_a_reading_meets_is_raised_where_readings_are_asked_for() -> None:
 
     with pytest.raises(StopIteration), Sampler(lambda: next(answers), 0.01) as sampler:
         wait_until(lambda: len(sampler.readings()) > 1, "it is met")
+
+
+def test_counters_that_are_gone_break_the_deployment_and_leave_the_readings_before() -> None:
+    def gone() -> Reading:
+        raise OSError("dst1 is gone")
+
+    with pytest.raises(BrokenError, match="counters: dst1 is gone"), Sampler(gone, 0.01):
+        pytest.fail("the first reading failed")
+    answers = iter([lambda: ZERO._replace(time=time.monotonic()), gone])
+    with (
+        pytest.raises(BrokenError, match="counters: dst1 is gone"),
+        Sampler(lambda: next(answers)(), 0.01) as some,
+    ):
+        wait_until(lambda: len(some.readings()) > 1, "they are gone")
+    assert len(some.readings()) == 1
 
 
 PRESSURE = b"some avg10=61.74 avg60=64.12 avg300=41.50 total=202700643\nfull avg10=0.00 total=5\n"

@@ -82,8 +82,12 @@ def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: s
             assert (path.read_bytes() if path.exists() else None) == before  # a measured cell is not replaced
         else:
             assert path.read_bytes() == source.read_bytes()  # the staged copy outlives Snakemake's clean-up
-            damaged = place in ("cut", "emptied", "listed", "edited")
-            assert [file.read_bytes() for file in path.parent.glob("*.damaged")] == [before] * damaged
+            # An old measurement is kept, and a placeholder is none.
+            kept_as = {"missing": [], "placeholder": [], "stale": ["c.json.stale"]}.get(
+                place, ["c.json.damaged"]
+            )
+            aside = {file.name: file.read_bytes() for file in path.parent.glob("c.json.*")}
+            assert aside == dict.fromkeys(kept_as, before)
 
 
 def test_files_that_are_set_aside_are_all_kept(tmp_path: Path) -> None:

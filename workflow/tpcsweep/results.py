@@ -153,15 +153,17 @@ def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -
 
 
 def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Copy a staged cell to its place if needed, after removing damaged files; return whether it is current there."""
+    """Copy a staged cell to its place if needed; return whether it is current there.
+
+    A damaged staged file is deleted; an old cell's file at the place is renamed.
+    """
     if not stale(path, wanted):
         return True
     if damage(staged):
         staged.unlink()
     if stale(staged, wanted):
         return False
-    if damage(path):
-        rename_rejected(path, "damaged")
+    _keep_measurement(path)
     with replacing_file(path) as part:
         shutil.copyfile(staged, part)
     return True
@@ -169,13 +171,17 @@ def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
 
 def write_placeholder(path: Path, spec: Mapping[str, Any], why: str) -> None:
     """Write a file for a cell that could not be measured, with the reason; rename an old cell's file."""
-    if path.exists() and not is_placeholder(path):
-        rename_rejected(path, "damaged" if damage(path) else "stale")
+    _keep_measurement(path)
     write_cell(
         path,
         spec,
         {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": utc_timestamp()},
     )
+
+
+def _keep_measurement(path: Path) -> None:
+    if path.exists() and not is_placeholder(path):
+        rename_rejected(path, "damaged" if damage(path) else "stale")
 
 
 def rename_rejected(path: Path, reason: str) -> Path:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tpcsweep.cli import common
-from tpcsweep.numbers import between, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -190,11 +189,8 @@ def _fitted_table(fitted: Fit) -> Table:
     from rich.table import Table
 
     table = Table("parameter", "value", "95 % interval", "unit", "note")
-    for parameter in fitted.model.parameters:
-        name = parameter.name
-        interval = between(fitted.low[name], fitted.high[name], 4)
-        note = fitted.reasons.get(name, "")
-        table.add_row(name, short(fitted.values[name], 4), interval, parameter.unit, note)
+    for row in fitted.parameter_rows(digits=4):
+        table.add_row(*(row[column] for column in ("name", "value", "interval", "unit", "reason")))
     return table
 
 

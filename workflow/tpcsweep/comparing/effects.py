@@ -56,7 +56,7 @@ def run_to_run(sides: Sequence[pd.DataFrame]) -> float | None:
     One-way analysis of variance pools it over the cells of each side that were measured in several runs. Without such
     cells the result is None.
     """
-    squares, inside, freedom = 0.0, [0.0], 0
+    squares, inside, freedom = 0.0, list[float](), 0
     for rows in sides:
         used = rows[(rows["reason"] == "") & (rows["throughput"] > 0)]
         used = used.assign(log=np.log(used["throughput"]), noise=(used["error"] / used["throughput"]) ** 2)
@@ -69,7 +69,7 @@ def run_to_run(sides: Sequence[pd.DataFrame]) -> float | None:
         inside += (runs["noise", "mean"] / runs["log", "size"])[several].dropna().tolist()
     if not freedom:
         return None
-    return float(np.sqrt(max(squares / freedom - float(np.mean(inside)), 0.0)))
+    return float(np.sqrt(max(squares / freedom - float(np.mean(inside or [0.0])), 0.0)))
 
 
 def overall_effect(cells: pd.DataFrame) -> Overall:

@@ -19,7 +19,7 @@ from tpcsweep.figures.panels import COLOURS, add_header, curve_handles, styled, 
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
-from tpcsweep.numbers import between, plain, short
+from tpcsweep.numbers import plain
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
@@ -177,15 +177,8 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
 
 def parameter_table(fit: Fit) -> pd.DataFrame:
     """Return one row for each parameter: value with interval, or the reason if undetermined."""
-    rows = []
-    for parameter in fit.model.parameters:
-        name = parameter.name
-        value, interval = "", "not determined"
-        if fit.determined[name]:
-            value, interval = short(fit.values[name]), between(fit.low[name], fit.high[name])
-        about = parameter.unit, parameter.description, fit.reasons.get(name, "")
-        rows.append((name, value, interval, *about))
-    return pd.DataFrame(rows, columns=["parameter", "value", "95 % interval", "unit", "meaning", "note"])
+    titles = {"name": "parameter", "interval": "95 % interval", "reason": "note"}
+    return pd.DataFrame(fit.parameter_rows()).rename(columns=titles)
 
 
 @styled()

@@ -20,7 +20,7 @@ from tpcsweep.flags import BROKEN, BrokenError
 from tpcsweep.measure import limits, transfers
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import disturbed
-from tpcsweep.measure.readings import Readings, Series, goodput, mean, sampled_series
+from tpcsweep.measure.readings import Readings, Series, counters_read, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, narrow
 from tpcsweep.tools import TOOLS
 from tpcsweep.variables import BYTES, SHARES, SUMMARY
@@ -112,7 +112,8 @@ class _Cell:
         self._site, self._wanted, self._measurement, self._prefix = site, wanted, measurement, prefix
         self._source = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
         self._client = site.client_of(wanted.tool)
-        self._before, self._after = site.totals(), dict[str, int | None]()
+        with counters_read():
+            self._before, self._after = site.totals(), dict[str, int | None]()
         self._sampler = site.sampler(measurement.interval)
         self._failure = ""  # reason for a failed cell, regardless of the samples
         self._broken = ""  # description of the part of the deployment that broke
@@ -146,6 +147,7 @@ class _Cell:
                 self._client.run(request)
                 self._watch(show)
                 self._site.check()
+                self._sampler.readings()  # raises the error that ended reading since the last look
             except ToolRefusedError as error:
                 self._failure = str(error)
         self._readings, self._interval = self._sampler.readings(), self._sampler.interval
@@ -201,7 +203,7 @@ class _Cell:
         """Time until which records of XRootD's monitoring were received, s since the cell's start."""
         if self._broken:
             return
-        with self._breakage_noted():
+        with self._breakage_noted(), counters_read():
             self._take(self._client.stop())
             self._unfinished = transfers.unfinished(self._site.present(), self._prefix, self._began, ended)
             self._after = self._site.totals()

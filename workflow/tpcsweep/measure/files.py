@@ -190,9 +190,11 @@ class FirstBytes:
     def _created(self, name: str) -> None:
         path = self._path / name
         with contextlib.suppress(FileNotFoundError):  # already removed
-            self._names[self._watch(path, _MODIFY | _ONESHOT)] = name
+            watch = self._watch(path, _MODIFY | _ONESHOT)
             if path.stat().st_size:  # it was written to before it was watched
                 self._times.setdefault(name, time.monotonic())
+            else:
+                self._names[watch] = name
 
 
 def _events(data: bytes) -> Iterator[tuple[int, int, str]]:

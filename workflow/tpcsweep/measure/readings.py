@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tpcsweep.flags import BrokenError
 from tpcsweep.variables import GBIT
 
 Series = dict[str, NDArray[np.float64]]
@@ -167,7 +169,16 @@ class Readings(Protocol):
         """Seconds between readings; doubles when a long cell is thinned."""
 
     def readings(self) -> list[Reading]:
-        """Return 1 to `MOST` readings so far; raise the error that ended reading, if any."""
+        """Return 1 to `MOST` readings so far; within `with` raise the error that ended reading, if any."""
+
+
+@contextlib.contextmanager
+def counters_read() -> Iterator[None]:
+    """Raise BrokenError for OSError, because a part of the deployment is gone if its counters are."""
+    try:
+        yield
+    except OSError as error:
+        raise BrokenError(f"counters: {error}") from error
 
 
 class Sampler:
@@ -181,7 +192,8 @@ class Sampler:
         self._history: ThinnedHistory[Reading] = ThinnedHistory(most)
 
     def __enter__(self) -> Sampler:
-        self._history.add(self._read())
+        with counters_read():
+            self._history.add(self._read())
         self._thread.start()
         return self
 
@@ -194,7 +206,7 @@ class Sampler:
         return self._interval * self._history.stride
 
     def readings(self) -> list[Reading]:
-        if self._failure:
+        if self._failure and not self._ended.is_set():
             raise self._failure
         return self._history.entries()
 
@@ -206,6 +218,7 @@ class Sampler:
                 due = max(due + self._interval, time.monotonic())
                 if self._ended.wait(due - time.monotonic()):
                     return
-                self._history.add(self._read())
+                with counters_read():
+                    self._history.add(self._read())
         except Exception as error:
             self._failure = error

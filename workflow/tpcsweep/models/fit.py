@@ -16,6 +16,7 @@ from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.least_squares import UnfittableError, bootstrap, find_optimum, undetermined
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor, Scatter, interval, log_ratio, new_run
+from tpcsweep.numbers import between, short
 
 RESAMPLES = 200
 
@@ -53,6 +54,25 @@ class Fit(Predictor):
     @property
     def determined(self) -> dict[str, bool]:
         return {name: name not in self.reasons for name in self.values}
+
+    def parameter_rows(self, digits: int = 3) -> list[dict[str, str]]:
+        """Return the texts of a table of the parameters; an undetermined one has a reason instead of numbers."""
+        rows = []
+        for parameter in self.model.parameters:
+            name, reason = parameter.name, self.reasons.get(parameter.name, "")
+            low, high = self.low[name], self.high[name]
+            interval = between(low, high, digits) if math.isfinite(low + high) else ""
+            rows.append(
+                {
+                    "name": name,
+                    "value": "" if reason else short(self.values[name], digits),
+                    "interval": "not determined" if reason else interval,
+                    "unit": "" if parameter.unit == "1" else parameter.unit,
+                    "meaning": parameter.description,
+                    "reason": reason,
+                }
+            )
+        return rows
 
     def estimate(self, points: Cells) -> Floats:
         return self._rates(points, self.values)

@@ -156,14 +156,14 @@ def observe(ds: xr.Dataset, most: int = LARGEST_FULL_FIT) -> Observations:
 def value_classes(values: pd.Series) -> pd.Series:
     """Return the class of each value of an axis: the value, or the smallest near one if there are many.
 
-    Measured RTTs, unlike configured ones, never repeat exactly.
+    Measured RTTs, unlike configured ones, never repeat exactly; differences below 0.1 ms are noise.
     """
     if values.nunique() <= MANY_VALUES or not pd.api.types.is_numeric_dtype(values):
         return values
     smallest: dict[float, float] = {}
-    first = values.min()
+    first, least = values.min(), 1.0 if values.name == "rtt" else 0.0
     for value in np.sort(values.unique()):
-        if value > first + CLASS_SHARE * max(abs(first), 1.0):
+        if value > first + CLASS_SHARE * max(abs(first), least):
             first = value
         smallest[value] = first
     return values.map(smallest)

@@ -60,25 +60,11 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
 
 
 def _formula(fit: Fit) -> dict[str, Any]:
-    rows = []
-    for parameter in fit.model.parameters:
-        name = parameter.name
-        low, high = fit.low[name], fit.high[name]
-        known = math.isfinite(low + high)
-        rows.append(
-            {
-                "name": name_text(name),
-                "value": short(fit.values[name]),
-                "interval": between(low, high) if known else "",
-                "unit": "" if parameter.unit == "1" else parameter.unit,
-                "reason": fit.reasons.get(name, ""),
-            }
-        )
     return {
         "name": name_text(fit.name),
         "title": fit.model.title,
         "source": fit.model.source,
-        "parameters": rows,
+        "parameters": [row | {"name": name_text(row["name"])} for row in fit.parameter_rows()],
     }
 
 

@@ -86,16 +86,18 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
 
 def current_contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield each cell's path and its file's content, staged or published, or None if it is not current."""
+    content: dict[str, Any] | None
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
         with file.open("rb") as lines:
             for cell in study.grid.cells:
-                line = lines.readline()
-                found = parse_cell(line) if line else {}
-                yield cell.path, found if found.get("spec") == cell_spec(study, cell) else None
+                content = None
+                with contextlib.suppress(DamagedError):  # also for a missing line
+                    content = parse_cell(lines.readline())
+                yield cell.path, content if content and content["spec"] == cell_spec(study, cell) else None
         return
     for cell in study.grid.cells:
-        content: dict[str, Any] | None = None
+        content = None
         for file in (study.cell_file(cell), results.staged_file(study, cell)):
             if content is None and not results.stale(file, cell_spec(study, cell)):
                 # A concurrent run may move the file.
