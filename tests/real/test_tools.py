@@ -128,19 +128,28 @@ def test_a_missing_source(clusters: NetnsSite, tmp_path: Path, tool: str, copy_m
     clusters.settle()
 
 
+DENIED = f"{FAILURE}Unable to create /data/taken; permission denied"
+
+
 @pytest.mark.parametrize(
-    ("tool", "said"),
+    ("tool", "copy_mode", "said"),
     [
-        ("gfal-copy", r"exit code 17 \(destination exists\)"),
-        ("gfal2", r"error 17 \(File exists\)"),
-        ("native", f"HTTP 412 Unknown: {FAILURE}Unable to create /data/taken; file exists"),
+        *(("gfal-copy", mode, r"exit code 17 \(destination exists\)") for mode in ("pull", "push")),
+        *(("gfal2", mode, r"error 17 \(File exists\)") for mode in ("pull", "push")),
+        # Their macaroons have no right to write over a file.
+        ("curl", "pull", f"exit code 0: {DENIED}"),
+        ("native", "pull", f"HTTP 40[13] .*: {DENIED}"),
+        *((tool, "push", f"failure: {REMOTE} failed with status code 403") for tool in ("curl", "native")),
     ],
 )
-def test_a_destination_that_exists_is_kept(clusters: NetnsSite, tmp_path: Path, tool: str, said: str) -> None:
+def test_a_destination_that_exists_is_kept(
+    clusters: NetnsSite, tmp_path: Path, tool: str, copy_mode: str, said: str
+) -> None:
     there = clusters.sides["dst"].files / "taken"
     there.write_bytes(b"precious")
     shutil.chown(there, USER)
-    assert re.search(said, str(copied(clusters, tool, between(clusters, arrives="taken"), tmp_path)))
+    transfer = between(clusters, arrives="taken", copy_mode=copy_mode)
+    assert re.search(said, str(copied(clusters, tool, transfer, tmp_path)))
     assert there.read_bytes() == b"precious"
     clusters.settle()
 
