@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +76,21 @@ def test_a_cell_of_fixed_time_leaves_nothing(storage: Storage, tmp_path: Path) -
     assert found["status"] == "ok", found["message"]
     assert found["summary"]["rtt_idle"] is None
     assert found["summary"]["duration"] <= 4.2
+
+
+@asking
+@pytest.mark.parametrize("tool", ["curl", "native"])
+def test_macaroons_have_no_more_rights_and_time_than_a_cell_needs(
+    storage: Storage, tmp_path: Path, tool: str
+) -> None:
+    logged = {role: len(storage.log(role)) for role in storage.doors}
+    how = Measurement(until="files", files=4, max_time=5.5 * 3600)
+    assert measured(storage, tmp_path, how, tool, file_size=8 * MIB)["status"] == "ok"
+    for role, rights in {"source": "DOWNLOAD,LIST", "destination": "UPLOAD,LIST"}.items():
+        [issued] = re.findall(r"MacaroonGen.*", storage.log(role)[logged[role] :])
+        [expires] = re.findall(rf"user_caveat=activity:{rights}, expires=(\S+)", issued)
+        left = datetime.datetime.fromisoformat(expires) - datetime.datetime.now(datetime.UTC)
+        assert 6.5 * 3600 < left.total_seconds() <= 7 * 3600
 
 
 def outcomes(storage: Storage, settings: Endpoints) -> dict[tuple[str, str, str], set[str]]:

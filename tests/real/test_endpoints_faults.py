@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of storage that runs: each ends with its problem, its place and what to do, and leaves nothing behind."""
 
+import asyncio
 import contextlib
+import itertools
 import json
 import subprocess
 import threading
@@ -19,7 +21,9 @@ from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors
 from tpcsweep.testbeds.endpoints.spending import BudgetError
-from tpcsweep.tools import Credentials
+from tpcsweep.tools import Credentials, Transfer
+from tpcsweep.tools.curl import macaroon_request
+from tpcsweep.tools.native import Copier
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import Front, front_of
@@ -35,9 +39,11 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
 
 
-def macaroon(storage: Storage, role: str) -> str:
-    caveats = ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"]
-    text = json.dumps({"caveats": caveats, "validity": "PT600S"}).encode()
+EVERYTHING = '{"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": "PT600S"}'
+
+
+def macaroon(storage: Storage, role: str, request: str = EVERYTHING) -> str:
+    text = request.encode()
     kind = {"Content-Type": "application/macaroon-request"}
     door = HttpDoors(Credentials(storage.pki), role)
     answer = door.ok("POST", f"{storage.url(role)}/", headers=kind, body=lambda: [text], size=len(text))
@@ -154,13 +160,53 @@ def sizes_of(folder: Path) -> Iterator[list[tuple[float, int]]]:
         thread.join()
 
 
-def test_a_redirect_to_another_host_is_followed(storage: Storage, tmp_path: Path) -> None:
+def test_a_redirect_to_another_host_is_followed_but_not_in_the_clear(
+    storage: Storage, tmp_path: Path
+) -> None:
     with fronted(storage, tmp_path) as (front, settings):
         assert [row for row in trial.findings(settings) if row.status == "failed"] == []
         with deployed(settings, tmp_path, tool="curl") as (_, measured):
             result = measured(files(40))  # long enough for samples
             assert result["status"] == "ok", result["message"]
+            secure, front.door = front.door, front.door.replace("https:", "http:")  # the port speaks both
+            result = measured(files(1))
+            front.door = secure
+            assert result["status"] == "failed"
+            assert 'Protocol "http" ' in result["message"]
         assert {"MKCOL", "PUT", "COPY", "DELETE", "PROPFIND"} <= set(front.asked)
+
+
+def test_macaroons_allow_copies_and_nothing_else(storage: Storage, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").symlink_to(storage.pki / "ca.pem")
+    for role in ADDRESSES:
+        (tmp_path / f"{role}.token").write_text(
+            macaroon(storage, role, macaroon_request(role, Credentials(storage.pki)))
+        )
+        HttpDoors(Credentials(storage.pki), role).upload(
+            f"{storage.url(role)}/file", lambda: [b"precious"], 8
+        )
+        storage.restart(role, rights="l")  # XRootD 5.5.3 adds the rights of the user whom a macaroon names
+    holder, put = Credentials(tmp_path), {"body": lambda: [b"other"], "size": 5}
+    done = set()
+    try:
+        for mode in ("pull", "push"):
+            ends = f"{storage.url('source')}/file", f"{storage.url('destination')}/{mode}"
+            assert asyncio.run(Copier(holder).copy(Transfer(*ends, mode))) is None
+        for role, method, name in itertools.product(ADDRESSES, ("PUT", "GET", "DELETE"), ("file", "new")):
+            url, more = f"{storage.url(role)}/{name}", put if method == "PUT" else {}
+            if HttpDoors(holder, role).request(method, url, **more).well:
+                done.add(f"{method} {role} {name}")
+    finally:
+        for role in ADDRESSES:
+            storage.restart(role)
+    assert done == {"GET source file", "PUT destination new"}
+    for role, left in {"source": ["file"], "destination": ["file", "new", "pull", "push"]}.items():
+        assert storage.files(role) == left
+        assert {(storage.folder / role / "data/test" / name).read_bytes() for name in left} <= {
+            b"precious",
+            b"other",
+        }
+        HttpDoors(Credentials(storage.pki), role).empty(storage.url(role))
 
 
 def test_a_busy_server_is_asked_again_after_the_time_that_it_names(storage: Storage, tmp_path: Path) -> None:

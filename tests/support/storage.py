@@ -54,6 +54,7 @@ http.exthandler xrdmacaroons libXrdMacaroons.so
 http.gridmap {pki}/gridmap
 macaroons.secretkey {pki}/macaroon.key
 macaroons.maxduration 99999999
+macaroons.trace debug
 ofs.authlib libXrdMacaroons.so
 acc.authdb {place}/authdb
 xrootd.seclib libXrdSec.so

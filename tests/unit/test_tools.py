@@ -44,6 +44,7 @@ CLEAR = {"encryption": "none"}
         ("curl", {"copy_mode": "pull"}, [f"Source: {SOURCE}", DESTINATION]),
         ("curl", {"encryption": "tls"}, [f"Destination: {DESTINATION}", SOURCE]),
         ("curl", CLEAR, ["Destination: http://10.0.0.2:8080/data/g", SOURCE]),
+        ("curl", CLEAR, ["=https", SOURCE]),
     ],
 )
 def test_each_end_is_named_as_the_tool_reaches_it(tool: str, asked: dict[str, Any], ends: list[str]) -> None:
@@ -60,7 +61,7 @@ def test_nothing_of_the_users_is_shown_to_those_who_ask_for_nothing(tool: Tool, 
         shown.update(tool.command(FILE, let_in, HOME))
     assert not shown & {str(let_in.certificate), str(let_in.key)}
     if tool.name == "curl":
-        assert (tmp_path / "headers").read_text() == "Credential: none\n"
+        assert (tmp_path / "headers").read_text() == "Credential: none\nOverwrite: F\n"
 
 
 def test_a_third_party_copy_never_goes_through_the_client() -> None:
@@ -205,6 +206,7 @@ class Server:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.bodies: list[bytes] = []  # of the macaroon requests
         self.connections = 0
         self.closed = asyncio.Event()  # a connection, on both sides
         self.url = ""
@@ -215,8 +217,9 @@ class Server:
             for _ in range(self.answers):
                 first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
                 headers = dict(line.split(": ", 1) for line in lines if line)
-                await reader.readexactly(int(headers.get("Content-Length", 0)))
+                body = await reader.readexactly(int(headers.get("Content-Length", 0)))
                 self.asked.append((first, headers))
+                self.bodies += [body] if first.startswith("POST") else []
                 answer = MACAROON if first.startswith("POST") else self._answer(first)
                 if not answer:
                     break
@@ -264,8 +267,10 @@ def copies(
 def test_transfers_share_macaroons_and_a_connection(secrets: Path) -> None:
     ended, server = copies(secrets, lambda _: chunked(MARKER.format(5), "success: Created\n"), count=4)
     assert ended == [None] * 4
-    # Both ends are one here.
-    assert len([first for first, _ in server.asked if first.startswith("POST")]) == 1
+    # Both ends are one folder, and each may do its part alone.
+    source, destination = '["activity:DOWNLOAD,LIST"]', '["activity:UPLOAD,LIST"]'
+    wanted = [f'{{"caveats": {rights}, "validity": "PT1H"}}'.encode() for rights in (destination, source)]
+    assert server.bodies == wanted
     assert server.connections == 2  # one with the user's certificate, one for every COPY
     headers = server.copies[0][1]
     assert headers["Authorization"] == headers["TransferHeaderAuthorization"] == "Bearer m1"

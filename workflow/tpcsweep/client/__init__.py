@@ -33,6 +33,7 @@ class ClientRun:
     folders: Sequence[str] = ("", "")  # folders with the files on the servers of source and destination
     encryption: str = "usual"
     authorization: str = "usual"
+    macaroon_hours: int = 1  # validity of macaroons that a tool requests once for all transfers
 
     def transfer(self, stream: int, number: int) -> Transfer:
         source, destination = self.pairs[stream % len(self.pairs)]

@@ -175,7 +175,7 @@ class Streams:
     def __init__(self, run: ClientRun, secrets: Path, folder: Path) -> None:
         self.run = run
         self.tool = TOOLS[run.tool]
-        self.credentials = Credentials(secrets, run.authorization)
+        self.credentials = Credentials(secrets, run.authorization, run.macaroon_hours)
         self.folder = folder
         self.processes = ToolProcesses(self.tool.environment(self.credentials, folder))
         self.stopping = asyncio.Event()

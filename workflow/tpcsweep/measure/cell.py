@@ -142,6 +142,8 @@ class _Cell:
                     tcp_streams=wanted.tcp_streams,
                     encryption=wanted.encryption,
                     authorization=wanted.authorization,
+                    # An hour or more longer than the cell.
+                    macaroon_hours=2 + int(self._measurement.bounds[1] / 3600),
                     files=self._measurement.files,
                 )
                 self._client.run(request)

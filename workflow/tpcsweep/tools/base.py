@@ -27,7 +27,7 @@ LONGEST = 300
 """Most characters of a failure, so that a pipe writes a line at once and threads do not mix lines."""
 READY = {"ready": True}
 VALID_HOURS = 365 * 24
-"""Validity of certificates and tokens: longer than their deployment, which deletes them."""
+"""Validity of certificates, and the longest of macaroons: longer than their deployment, which deletes them."""
 PACKAGE = Path(__file__).resolve().parents[2]
 """Folder that contains `tpcsweep`; another Python than the client's finds it by PYTHONPATH."""
 
@@ -35,9 +35,11 @@ PACKAGE = Path(__file__).resolve().parents[2]
 class Credentials:
     """Files of a deployment's credentials folder that a client uses."""
 
-    def __init__(self, folder: Path, authorization: str = "usual") -> None:
+    def __init__(self, folder: Path, authorization: str = "usual", macaroon_hours: int = 1) -> None:
         """`xrootd.credentials.create_credentials` fills the folder; `authorization` is the parameter's value."""
         self.folder = folder
+        self.macaroon_hours = macaroon_hours
+        """Validity to request for macaroons, which other sites see."""
         self.authorization = authorization
         self.needed = authorization != "none" and not (folder / ANONYMOUS).exists()
         """Whether the servers require credentials; none are sent to others."""

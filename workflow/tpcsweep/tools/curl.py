@@ -7,13 +7,16 @@ import re
 from pathlib import Path
 
 from tpcsweep import processes
-from tpcsweep.tools.base import LONGEST, VALID_HOURS, Credentials, Program, Transfer, first_line
+from tpcsweep.tools.base import LONGEST, Credentials, Program, Transfer, first_line
 
-CAVEATS = {
-    "caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"],
-    # A cell uses one macaroon of each end for all its transfers.
-    "validity": f"PT{VALID_HOURS}H",
-}
+RIGHTS = {"source": "DOWNLOAD,LIST", "destination": "UPLOAD,LIST"}
+"""Activities that a COPY to a new file in an existing folder needs; overwriting would need DELETE or MANAGE."""
+
+
+def macaroon_request(role: str, credentials: Credentials) -> str:
+    """Return the body of a request for a macaroon of the end `role`, "source" or "destination"."""
+    validity = f"PT{credentials.macaroon_hours}H"
+    return json.dumps({"caveats": [f"activity:{RIGHTS[role]}"], "validity": validity})
 
 
 class Curl(Program):
@@ -25,11 +28,11 @@ class Curl(Program):
 
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
         """Fetch a macaroon from both ends if needed, and write the headers of all COPYs to a private file."""
-        headers = ["Credential: none"]
+        headers = ["Credential: none", "Overwrite: F"]
         if credentials.needed:
             folders = [url.rpartition("/")[0] + "/" for url in transfer.ends[::2]]
             active, passive = (
-                credentials.token(role) or self._macaroon(url, credentials, folder)
+                credentials.token(role) or self._macaroon(role, url, credentials, folder)
                 for role, url in zip(transfer.roles, folders, strict=True)
             )
             headers += [f"Authorization: Bearer {active}", f"TransferHeaderAuthorization: Bearer {passive}"]
@@ -37,10 +40,11 @@ class Curl(Program):
         with os.fdopen(private, "w") as file:
             file.write("\n".join(headers) + "\n")
 
-    def _macaroon(self, url: str, credentials: Credentials, folder: Path) -> str:
+    def _macaroon(self, role: str, url: str, credentials: Credentials, folder: Path) -> str:
         identity = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
         kind = ["-H", "Content-Type: application/macaroon-request"]
-        request = ["-X", "POST", *kind, "-d", json.dumps(CAVEATS), "--max-time", "30"]
+        body = macaroon_request(role, credentials)
+        request = ["-X", "POST", *kind, "-d", body, "--max-time", "30"]
         command = [*self._curl(credentials), *identity, *request, url]
         done = processes.run(command, self.environment(credentials, folder))
         try:
@@ -55,9 +59,11 @@ class Curl(Program):
         active, header, passive = transfer.ends
         other = f"{header}: {transfer.url_for_mover(passive)}"
         copy = ["-X", "COPY", "-H", other, "-H", f"@{folder / 'headers'}", *streams]
-        # --location follows a redirector's 307; --location-trusted sends the token there too. --no-buffer shows
-        # performance markers when they arrive.
-        return [*self._curl(credentials), "--no-buffer", "--location-trusted", *copy, active]
+        # --location-trusted follows a redirector's 307 and sends the token there too, but never from https to http.
+        # --no-buffer shows performance markers when they arrive.
+        protocols = "=https" if active.startswith("https:") else "=http,https"
+        trusted = ["--no-buffer", "--location-trusted", "--proto-redir", protocols]
+        return [*self._curl(credentials), *trusted, *copy, active]
 
     def _curl(self, credentials: Credentials) -> list[str]:
         return ["/usr/bin/curl", "--silent", "--show-error", "--cacert", str(credentials.authority)]

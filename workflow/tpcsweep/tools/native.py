@@ -31,7 +31,7 @@ from tpcsweep.tools.base import (
     parse_transfer,
     worker_command,
 )
-from tpcsweep.tools.curl import CAVEATS
+from tpcsweep.tools.curl import macaroon_request
 
 PATIENCE = 90.0
 """Seconds without a byte after which a server is considered dead.
@@ -56,7 +56,8 @@ class Native(Worker):
         return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
 
     def worker(self, credentials: Credentials) -> list[str]:
-        return worker_command(sys.executable, "native", str(credentials.folder), credentials.authorization)
+        given = str(credentials.folder), credentials.authorization, str(credentials.macaroon_hours)
+        return worker_command(sys.executable, "native", *given)
 
     def versions(self) -> dict[str, str]:
         return {"native": f"Python {sys.version.split()[0]}, {ssl.OPENSSL_VERSION}"}
@@ -241,7 +242,7 @@ class Copier:
             identified.load_cert_chain(credentials.certificate, credentials.key)
         self._connections, self._identified = Connections(plain), Connections(identified)
         self._credentials = credentials
-        self._macaroons: dict[str, asyncio.Task[str]] = {}
+        self._macaroons: dict[tuple[str, str], asyncio.Task[str]] = {}
 
     async def copy(self, transfer: Transfer, on_marker: OnMarker = lambda _: None) -> str | None:
         """Copy a file; return why that failed, in the words of the server or of Python's TLS and sockets.
@@ -254,7 +255,7 @@ class Copier:
             headers = {header: transfer.url_for_mover(passive), "Credential": "none", "Overwrite": "F"}
             if self._credentials.needed:
                 tokens = [
-                    self._credentials.token(role) or await self._macaroon(urljoin(url, "."))
+                    self._credentials.token(role) or await self._macaroon(role, urljoin(url, "."))
                     for role, url in zip(transfer.roles, (active, passive), strict=True)
                 ]
                 headers["Authorization"] = f"Bearer {tokens[0]}"
@@ -290,16 +291,17 @@ class Copier:
                 raise HttpError(f"redirected to {urlsplit(url).scheme}, where a macaroon would be readable")
         raise HttpError(f"redirected more than {REDIRECTIONS} times")
 
-    async def _macaroon(self, folder: str) -> str:
-        """Return the macaroon of a folder's server, which is requested once, and again after a failure."""
-        task = self._macaroons.get(folder)
+    async def _macaroon(self, role: str, folder: str) -> str:
+        """Return the macaroon of an end's folder, which is requested once, and again after a failure."""
+        task = self._macaroons.get((role, folder))
         if task is None or (task.done() and task.exception()):
-            task = self._macaroons[folder] = asyncio.create_task(self._fetched(folder))
+            task = self._macaroons[role, folder] = asyncio.create_task(self._fetched(role, folder))
         return await asyncio.shield(task)
 
-    async def _fetched(self, folder: str) -> str:
+    async def _fetched(self, role: str, folder: str) -> str:
         kind = {"Content-Type": "application/macaroon-request"}
-        request = self._identified.request("POST", folder, kind, json.dumps(CAVEATS).encode())
+        body = macaroon_request(role, self._credentials).encode()
+        request = self._identified.request("POST", folder, kind, body)
         async with request as (head, pieces):
             answer = b"".join([piece async for piece in pieces])
         try:
@@ -329,8 +331,8 @@ async def serve_orders(copier: Copier) -> None:
         task.add_done_callback(running.discard)
 
 
-def main(credentials: str, authorization: str) -> None:
+def main(credentials: str, authorization: str, macaroon_hours: str) -> None:
     # Each transfer has a connection, but shells allow only 1024 files.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(serve_orders(Copier(Credentials(Path(credentials), authorization))))
+    asyncio.run(serve_orders(Copier(Credentials(Path(credentials), authorization, int(macaroon_hours)))))

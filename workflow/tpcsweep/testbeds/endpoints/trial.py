@@ -30,7 +30,7 @@ from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors, HttpDo
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer
-from tpcsweep.tools.curl import CAVEATS
+from tpcsweep.tools.curl import macaroon_request
 from tpcsweep.tools.native import Progress, failure
 
 CONNECT_SECONDS = 10.0
@@ -232,7 +232,7 @@ class _Trial:
         if role in self._tokens or not self._credentials.needed:
             raise LookupError("a token is used" if role in self._tokens else "anonymous")
         kind = {"Content-Type": "application/macaroon-request"}
-        text = json.dumps(CAVEATS).encode()
+        text = macaroon_request(role, self._credentials).encode()
         answer = door.ok("POST", f"{self._folders[role]}/", headers=kind, body=lambda: [text], size=len(text))
         try:
             self._tokens[role] = str(json.loads(answer.body)["macaroon"])
