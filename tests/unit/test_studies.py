@@ -148,11 +148,17 @@ def test_a_product_has_a_short_pattern() -> None:
     assert len(deployments(*paths).pattern) < 600
 
 
-def test_a_deployment_keeps_this_machine_and_a_share_of_a_cluster() -> None:
-    here = deployments()
-    assert [here.threads(cores) for cores in (None, 1, 8)] == [1, 1, 8]
-    cluster = load({"sweep": "nodes", "testbed": "kubernetes"}, ROOT)
-    assert deployments(study=cluster).threads(8 * cluster.testbed.places) == 8
+@pytest.mark.parametrize("places", range(1, 9))
+def test_a_deployment_reserves_so_many_cores_that_no_more_run_than_the_testbed_has_places(
+    places: int,
+) -> None:
+    study: Any = SimpleNamespace(testbed=SimpleNamespace(places=places))
+    for cores in range(1, 65):
+        threads = deployments(study=study).threads(cores)
+        assert 1 <= cores // threads <= places
+        assert places > 1 or threads == cores
+        assert cores % places or threads == cores // places
+    assert deployments(study=study).threads(None) == 1
 
 
 def test_a_sweep_ends_the_run_if_the_machine_cannot_measure_it_but_not_if_simulated(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ class Deployments:
         return self.study.grid.rank[wildcards.deployment]
 
     def threads(self, cores: int | None) -> int:
-        """Return the cores that a deployment reserves: all of this machine; elsewhere a share for each place."""
-        return max(1, (cores or 1) // self.study.testbed.places)
+        """Return the cores that a deployment reserves, so that at most `places` deployments run at once."""
+        return math.ceil((cores or 1) / self.study.testbed.places)
 
 
 class Studies(dict[str, Study]):
