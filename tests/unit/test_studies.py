@@ -117,6 +117,25 @@ def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
     assert there.sources(SimpleNamespace(study="surface")) == [str(place)]
 
 
+@pytest.mark.parametrize("cells", ["cells", "cells.jsonl"])
+def test_a_dataset_does_not_replace_the_results_of_a_sweep_of_its_name(cells: str, tmp_path: Path) -> None:
+    write_text(
+        tmp_path / "surface" / cells / "a.json" if cells == "cells" else tmp_path / "surface" / cells, "{}"
+    )
+    refused = rf"dataset: given .*surface\.nc.*another name of the file, or results=OTHER, .*surface/{cells} "
+    with pytest.raises(ConfigurationError, match=refused):
+        studies(sweep="demo", dataset=str(SURFACE), results=str(tmp_path))
+    own = tmp_path / "surface/dataset.nc"
+    shutil.copyfile(SURFACE, own)
+    with pytest.raises(ConfigurationError, match=refused):
+        studies(sweep="demo", dataset=str(SURFACE), results=str(tmp_path))
+    assert [*studies(sweep="demo", dataset=str(own), results=str(tmp_path))] == ["surface"]
+    assert [*studies(sweep="demo", dataset=str(SURFACE), results=f"{tmp_path}/other")] == ["surface"]
+    shutil.copyfile(SURFACE, tmp_path / "theirs.nc")
+    found = studies(sweep="demo", dataset=f"{tmp_path}/theirs.nc", results=str(tmp_path))
+    assert [*found] == ["theirs"]
+
+
 def test_rules_know_which_studies_are_theirs() -> None:
     found = studies(sweep="mtu,smoke@simulation,chep2024_fig4@simulation")
     assert alternatives_pattern(found.simulated) == r"(?:smoke@simulation|chep2024_fig4@simulation)"
