@@ -194,13 +194,20 @@ def alternatives_pattern(names: Iterable[str]) -> str:
 
 
 class ChangedError(Exception):
-    """The configuration changed after the run started."""
+    """The configuration does not describe the job that Snakemake planned."""
 
 
 def require_unchanged(now: str, planned: str) -> None:
     """Raise ChangedError unless a digest equals the one that Snakemake planned a job with, and will record for it."""
     if now != planned:
         raise ChangedError("the configuration has changed since this run began: run snakemake again")
+
+
+def require_folder(study: Study, output: str) -> None:
+    """Raise ChangedError unless an output is in the study's folder: a module may move the outputs of rules alone."""
+    if study.folder not in Path(output).parents:
+        fix = "set `results` in the module's config; prefix: and pathvars: are not supported"
+        raise ChangedError(f"{output} is not in the results folder {study.folder}: {fix}")
 
 
 @contextlib.contextmanager
