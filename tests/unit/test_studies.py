@@ -146,6 +146,18 @@ def test_rules_know_which_studies_are_theirs() -> None:
     assert [deployments.name for deployments in found.deployments] == ["measure_mtu"]
 
 
+def test_another_spelling_of_a_study_does_not_start_its_dataset_and_another_scale_does() -> None:
+    def attributes(name: str = "smoke", **config: str) -> str:
+        return studies(**{"sweep": "smoke", **config}).attributes(SimpleNamespace(study=name))
+
+    spellings = {"results": ["./results", "results/"], "sweep": ["config/sweeps/smoke.yaml"]}
+    spellings["testbed"] = ["config/testbeds/netns.yaml"]
+    found = {attributes(**{key: value}) for key, values in spellings.items() for value in values}
+    assert found == {attributes()}
+    assert attributes("smoke_scaled_1_2", scale="1/2") not in found
+    assert attributes(results="elsewhere") not in found
+
+
 SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
 
 

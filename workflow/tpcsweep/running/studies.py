@@ -142,7 +142,9 @@ class Studies(dict[str, Study]):
             return digest({})
         deployments = () if study.testbed.simulated else study.grid.deployments
         cells = [specification(study, deployment) for deployment in deployments]
-        return digest([study.attributes, cells or self.specification(wildcards)])
+        # The command may name the same files by other paths.
+        attributes = {key: value for key, value in study.attributes.items() if key != "command"}
+        return digest([attributes, cells or self.specification(wildcards)])
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of a simulated study's cell specifications."""
