@@ -5,6 +5,10 @@
 # those too that need an extra. It is made anew where this file changes, so that it says what the lists are:
 # sha256 398eb1be2a3551bea86845fb03e20b7e4d2744f7ba0164098f5ffb3cb3345d00
 set -euo pipefail
+[ -f envs/requirements.txt ] || {
+  echo "$PWD/envs/requirements.txt is missing: run snakemake in a checkout of tpcsweep, and not as a module" >&2
+  exit 1
+}
 python -m pip install --require-hashes -r envs/requirements.txt \
   -r envs/requirements-crate.txt -r envs/requirements-history.txt -r envs/requirements-parquet.txt \
   -r envs/requirements-zarr.txt

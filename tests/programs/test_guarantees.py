@@ -16,7 +16,8 @@ from tpcsweep.configuration.loading import cell_spec
 from tpcsweep.dataset import STATUS
 
 from tests.support.fakes.project import Project
-from tests.support.workflow import HANGS, gone, wait_until
+from tests.support.snakemakes import snakemake
+from tests.support.workflow import HANGS, ROOT, gone, wait_until
 
 DATASET = "results/mine/dataset.nc"
 ALL = ["rtt=5/streams=1", "rtt=5/streams=2", "rtt=20/streams=2", "rtt=20/streams=1"]
@@ -274,3 +275,30 @@ def test_two_sweeps_are_one_run_and_a_machine_that_lacks_something_measures_none
     assert sorted(small.measured()) == sorted([*ALL[:2], "rtt=5/streams=4"])
     assert "mine: 2 of 2 cells measured" in said
     assert "other: 1 of 1 cells measured" in said
+
+
+@pytest.mark.parametrize("moved", ['prefix: "apart"', 'pathvars:\n        results="apart"'])
+@pytest.mark.parametrize(
+    ("target", "config"),
+    [
+        ("results/mine/cells/rtt=5/streams=1/repetition=1.json", ["testbed=netns"]),
+        ("results/mine@simulation/cells.jsonl", ["testbed=simulation"]),
+        ("results/surface/dataset.nc", ["testbed=netns", f"dataset={ROOT}/examples/surface.nc"]),
+    ],
+)
+def test_a_module_whose_rules_have_other_paths_than_its_studies_does_no_work(
+    moved: str, target: str, config: list[str], small: Project
+) -> None:
+    module = f"module tpcsweep:\n    snakefile: 'workflow/Snakefile'\n    config: config\n    {moved}\n"
+    (small.folder / "Snakefile").write_text(f"{module}\nuse rule * from tpcsweep\n")
+    folder = "apart/results" if "prefix" in moved else "apart"
+    asked = ["-c1", target.replace("results", folder), "--config", "sweep=mine", *config]
+    done = snakemake(*asked, folder=small.folder, env=small.env)
+    assert done.returncode != 0
+    fix = "set `results` in the module's config; prefix: and pathvars: are not supported"
+    assert re.search(rf"{folder}/\S+ is not in the results folder results/\S+: {re.escape(fix)}", done.stdout)
+    assert small.log() == []
+    assert not [
+        file for name in ("*.json", "*.jsonl", "*.nc") for file in small.folder.rglob(f"a*/**/{name}")
+    ]
+    assert not small.results.exists()

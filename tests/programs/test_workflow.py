@@ -35,6 +35,13 @@ def test_a_listing_writes_nothing_wherever_results_are(listing: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+def test_every_listed_rule_has_a_description_of_its_own() -> None:
+    listed = dict(re.findall(r"^(\w+)(?: \((.+)\))?$", snakemake("--list-rules").stdout, re.MULTILINE))
+    described = [text for text in listed.values() if text]
+    assert {rule for rule, text in listed.items() if not text} == {"default", "measure_demo"}
+    assert len(set(described)) == len(described) > 15
+
+
 def test_the_profile_k8s_runs_a_sweep_on_the_testbed_kubernetes(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
     # Another sweep on the command line leaves the testbed of the profile.

@@ -288,6 +288,18 @@ def test_an_environment_of_conda_has_what_the_image_has() -> None:
     assert python.removeprefix("python =") in SpecifierSet(allowed)
 
 
+def test_conda_outside_of_a_checkout_is_refused_in_a_line_and_not_offered_by_the_catalogue(
+    tmp_path: Path,
+) -> None:
+    done = finished(["bash", str(ENVS / "tpcsweep.post-deploy.sh")], cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == (
+        f"{tmp_path}/envs/requirements.txt is missing: run snakemake in a checkout of tpcsweep, and not as a module\n"
+    )
+    catalogue = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())
+    assert catalogue["usage"]["software-stack-deployment"]["conda"] is False
+
+
 def test_every_rule_that_runs_something_names_the_environment_of_conda() -> None:
     texts = [file.read_text() for file in (ROOT / "workflow/rules").glob("*.smk")]
     scripts = [rule for text in texts for rule in re.split(r"(?m)^ *rule\b", text) if "script:" in rule]

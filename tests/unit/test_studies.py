@@ -118,6 +118,25 @@ def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
     assert there.sources(SimpleNamespace(study="surface")) == [str(place)]
 
 
+@pytest.mark.parametrize("cells", ["cells", "cells.jsonl"])
+def test_a_dataset_does_not_replace_the_results_of_a_sweep_of_its_name(cells: str, tmp_path: Path) -> None:
+    write_text(
+        tmp_path / "surface" / cells / "a.json" if cells == "cells" else tmp_path / "surface" / cells, "{}"
+    )
+    refused = rf"dataset: given .*surface\.nc.*another name of the file, or results=OTHER, .*surface/{cells} "
+    with pytest.raises(ConfigurationError, match=refused):
+        studies(sweep="demo", dataset=str(SURFACE), results=str(tmp_path))
+    own = tmp_path / "surface/dataset.nc"
+    shutil.copyfile(SURFACE, own)
+    with pytest.raises(ConfigurationError, match=refused):
+        studies(sweep="demo", dataset=str(SURFACE), results=str(tmp_path))
+    assert [*studies(sweep="demo", dataset=str(own), results=str(tmp_path))] == ["surface"]
+    assert [*studies(sweep="demo", dataset=str(SURFACE), results=f"{tmp_path}/other")] == ["surface"]
+    shutil.copyfile(SURFACE, tmp_path / "theirs.nc")
+    found = studies(sweep="demo", dataset=f"{tmp_path}/theirs.nc", results=str(tmp_path))
+    assert [*found] == ["theirs"]
+
+
 def test_rules_know_which_studies_are_theirs() -> None:
     found = studies(sweep="mtu,smoke@simulation,chep2024_fig4@simulation")
     assert alternatives_pattern(found.simulated) == r"(?:smoke@simulation|chep2024_fig4@simulation)"
@@ -126,6 +145,18 @@ def test_rules_know_which_studies_are_theirs() -> None:
     assert found.axes("curves")(SimpleNamespace(study="mtu")) == {"x": "streams", "curve": "mtu"}
     assert "results/smoke@simulation/cells.jsonl" in found.cells
     assert [deployments.name for deployments in found.deployments] == ["measure_mtu"]
+
+
+def test_another_spelling_of_a_study_does_not_start_its_dataset_and_another_scale_does() -> None:
+    def attributes(name: str = "smoke", **config: str) -> str:
+        return studies(**{"sweep": "smoke", **config}).attributes(SimpleNamespace(study=name))
+
+    spellings = {"results": ["./results", "results/"], "sweep": ["config/sweeps/smoke.yaml"]}
+    spellings["testbed"] = ["config/testbeds/netns.yaml"]
+    found = {attributes(**{key: value}) for key, values in spellings.items() for value in values}
+    assert found == {attributes()}
+    assert attributes("smoke_scaled_1_2", scale="1/2") not in found
+    assert attributes(results="elsewhere") not in found
 
 
 SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
@@ -149,11 +180,17 @@ def test_a_product_has_a_short_pattern() -> None:
     assert len(deployments(*paths).pattern) < 600
 
 
-def test_a_deployment_keeps_this_machine_and_a_share_of_a_cluster() -> None:
-    here = deployments()
-    assert [here.threads(cores) for cores in (None, 1, 8)] == [1, 1, 8]
-    cluster = load({"sweep": "nodes", "testbed": "kubernetes"}, ROOT)
-    assert deployments(study=cluster).threads(8 * cluster.testbed.places) == 8
+@pytest.mark.parametrize("places", range(1, 9))
+def test_a_deployment_reserves_so_many_cores_that_no_more_run_than_the_testbed_has_places(
+    places: int,
+) -> None:
+    study: Any = SimpleNamespace(testbed=SimpleNamespace(places=places))
+    for cores in range(1, 65):
+        threads = deployments(study=study).threads(cores)
+        assert 1 <= cores // threads <= places
+        assert places > 1 or threads == cores
+        assert cores % places or threads == cores // places
+    assert deployments(study=study).threads(None) == 1
 
 
 UNRUNNABLE = [

@@ -23,6 +23,7 @@ rule verdicts:
 
 
 use rule surface as claims with:
+    """Show the verdicts on the published claims for a study."""
     input:
         notebook=workflow.source_path("../../notebooks/claims.ipynb"),
         dataset="<results>/{study}/dataset.nc",

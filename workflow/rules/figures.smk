@@ -70,6 +70,7 @@ rule surface:
 
 
 use rule surface as limits with:
+    """Draw the limits of the cells of a study."""
     input:
         notebook=workflow.source_path("../../notebooks/limits.ipynb"),
         dataset="<results>/{study}/dataset.nc",
@@ -96,6 +97,7 @@ use rule surface as limits with:
 
 # Notebooks of the sweep and its testbed, each with the axes that it shows.
 use rule surface as curves with:
+    """Draw the throughput over one axis of a study, with a curve for each value of another axis."""
     input:
         notebook=workflow.source_path("../../notebooks/curves.ipynb"),
         dataset="<results>/{study}/dataset.nc",
@@ -125,6 +127,7 @@ use rule surface as curves with:
 
 
 use rule surface as releases with:
+    """Compare the releases, or the values of another axis, of a study."""
     input:
         notebook=workflow.source_path("../../notebooks/releases.ipynb"),
         dataset="<results>/{study}/dataset.nc",
@@ -154,6 +157,7 @@ use rule surface as releases with:
 
 
 use rule surface as hardware with:
+    """Separate the effect of nodes from the effect of parameters in a study."""
     input:
         notebook=workflow.source_path("../../notebooks/hardware.ipynb"),
         dataset="<results>/{study}/dataset.nc",

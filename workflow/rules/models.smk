@@ -17,6 +17,7 @@ rule fits:
 
 
 use rule surface as models with:
+    """Draw the fitted models of a study, and their errors."""
     input:
         notebook=workflow.source_path("../../notebooks/models.ipynb"),
         dataset="<results>/{study}/dataset.nc",

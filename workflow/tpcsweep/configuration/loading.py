@@ -233,6 +233,7 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
         raise refused("results", quoted(settings.results), f"a folder; {file} is a file", CONFIG_FILE)
     if settings.dataset is not None:
         study = load_dataset(settings.dataset, Path(settings.results), root)
+        _require_no_sweep(root / study.folder, root / study.file)
         return {study.name: study}
     if settings.only is not None and len(settings.sweep) > 1:
         raise refused("only", f"with {len(settings.sweep)} sweeps", "one sweep", CONFIG_FILE)
@@ -273,6 +274,15 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FI
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name):
         raise refused("dataset", quoted(dataset), f"a file name of {_A_WORD}", place)
     return Imported(name, Path(dataset), results / name)
+
+
+def _require_no_sweep(folder: Path, dataset: Path) -> None:
+    """Refuse a results folder that contains cells, unless the dataset is the folder's own."""
+    cells = [name for name in ("cells", "cells.jsonl") if (folder / name).exists()]
+    own = folder / DATASET
+    if cells and not (own.exists() and own.samefile(dataset)):
+        allowed = f"another name of the file, or results=OTHER, because {folder / cells[0]} is a sweep's"
+        raise refused("dataset", quoted(str(dataset)), allowed, CONFIG_FILE)
 
 
 def load_import(name: str, root: Path) -> tuple[str, Import]:

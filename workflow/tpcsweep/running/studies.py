@@ -58,8 +58,8 @@ class Deployments:
         return self.study.grid.rank[wildcards.deployment]
 
     def threads(self, cores: int | None) -> int:
-        """Return the cores that a deployment reserves: all of this machine; elsewhere a share for each place."""
-        return max(1, (cores or 1) // self.study.testbed.places)
+        """Return the cores that a deployment reserves, so that at most `places` deployments run at once."""
+        return math.ceil((cores or 1) / self.study.testbed.places)
 
 
 class Studies(dict[str, Study]):
@@ -141,7 +141,9 @@ class Studies(dict[str, Study]):
             return digest({})
         deployments = () if study.testbed.simulated else study.grid.deployments
         cells = [specification(study, deployment) for deployment in deployments]
-        return digest([study.attributes, cells or self.specification(wildcards)])
+        # The command may name the same files by other paths.
+        attributes = {key: value for key, value in study.attributes.items() if key != "command"}
+        return digest([attributes, cells or self.specification(wildcards)])
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of a simulated study's cell specifications."""
@@ -199,13 +201,20 @@ def alternatives_pattern(names: Iterable[str]) -> str:
 
 
 class ChangedError(Exception):
-    """The configuration changed after the run started."""
+    """The configuration does not describe the job that Snakemake planned."""
 
 
 def require_unchanged(now: str, planned: str) -> None:
     """Raise ChangedError unless a digest equals the one that Snakemake planned a job with, and will record for it."""
     if now != planned:
         raise ChangedError("the configuration has changed since this run began: run snakemake again")
+
+
+def require_folder(study: Study, output: str) -> None:
+    """Raise ChangedError unless an output is in the study's folder: a module may move the outputs of rules alone."""
+    if study.folder not in Path(output).parents:
+        fix = "set `results` in the module's config; prefix: and pathvars: are not supported"
+        raise ChangedError(f"{output} is not in the results folder {study.folder}: {fix}")
 
 
 @contextlib.contextmanager
