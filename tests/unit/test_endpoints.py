@@ -173,6 +173,10 @@ def test_streams_use_every_door_of_both_ends_by_https_without_a_slash_at_its_end
         ("exit code 0: failure: Remote side failed with status code 403", "ask for the right"),
         ("PUT https://a/x: HTTP 507 Insufficient Storage", "full"),
         ("failure: No space left on device", "full"),
+        *(
+            (f"failure: {words} the peer", "its log")
+            for words in ("Failed sending data to", "Failure when receiving data from")
+        ),
         ("HTTP 503 Service Unavailable", "fewer streams"),
         ("GET https://a/x: unable to get local issuer certificate", "set ca"),
         ("a.example:4030: connection reset at 14031 bytes", ""),

@@ -28,7 +28,10 @@ FIXES = {
         "`tpcsweep check`, renew it, or ask for the right"
     ),
     r"\b507\b|Insufficient Storage|No space left": "the storage is full: delete files there, or choose another folder",
-    r"Server returned nothing": "the other end closed the connection: look at its disk and its log",
+    # libcurl's words for an end that closes the connection: CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR.
+    r"Server returned nothing|(Failed sending data to|Failure when receiving data from) the peer": (
+        "the other end closed the connection: look at its disk and its log"
+    ),
     r"no byte arrived": "choose a smaller file_size or more time, as only completed files and markers are visible",
     r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
     r"certificate verify failed|self.signed|unable to get local issuer": "set ca to the CA of the server's certificate",
