@@ -35,8 +35,11 @@ UNUSED = ["io.containerd.internal.v1.opt"]
 UNTHROTTLED = ["--kube-api-qps=1000", "--kube-api-burst=2000"]
 """By default controllers hold back: at a start, for five seconds; with a thousand nodes, for minutes."""
 
-GONE = 12
-"""Seconds of a node's silence after which it is NotReady. Two busy cores make a live one silent for some."""
+GONE = 30
+"""Seconds of a node's silence after which it is NotReady. On two busy cores a restart of the API server has made a
+live one silent for more than 12."""
+LEASE = 12
+"""Seconds for which a node's lease is valid: it is renewed after a quarter of them."""
 EVICT = 5  # seconds after which the pods of such a node are evicted
 
 GROUP = 5  # as many nodes that are played have the same label `group`
@@ -266,7 +269,7 @@ def kubelet(node: Node, group: str) -> dict[str, Any]:
         "maxPods": 250,
         "nodeStatusUpdateFrequency": "3s",
         "nodeStatusReportFrequency": "1m",  # of a status that has not changed: leases tell that a node lives
-        "nodeLeaseDurationSeconds": GONE,
+        "nodeLeaseDurationSeconds": LEASE,
         "allowedUnsafeSysctls": ["net.ipv4.tcp_congestion_control"],
     }
 
