@@ -15,6 +15,7 @@ from bs4 import BeautifulSoup
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nbconvert.filters import markdown2html
+from scipy import stats
 from tpcsweep import dataset, pages
 from tpcsweep.dataset import STATUS, Folded, flag_masks, flagged
 from tpcsweep.dataset.labels import with_beyond_path
@@ -109,6 +110,23 @@ def test_limits_are_named_with_their_region_and_remedy(summary: xr.Dataset) -> N
     assert f"{cpu}: {LIMIT_REMEDIES['cpu_destination']}." in told
     window = "TCP's window limits 8 of 12 cells, all with 2 cores among them"
     assert any(text.startswith(window) for text in told)
+
+
+def test_an_effect_is_the_mean_over_settings_with_its_interval(summary: xr.Dataset) -> None:
+    ratios = np.array([1.0, 1.5, 2.0, 3.0])  # of four streams to one, a setting each
+    summary["throughput"][:] = 0.1 * summary.cores
+    summary["throughput"].loc[{"streams": 4}] *= ratios.reshape(2, 2, 1)
+    mean, error = np.log(ratios).mean(), stats.sem(np.log(ratios))
+    low, high = np.exp(stats.t.interval(0.95, 3, mean, error))
+    streams = f"4 streams instead of 1: {np.exp(mean):.2g} times ({low:.2g} to {high:.2g}, 4 pairs)"
+    [found] = [found for found in findings(summary) if found.text.startswith("Throughput changes")]
+    assert streams in found.text
+    # Cells that are in no pair are not named.
+    summary["status"].loc[{"streams": 4, "cores": 1.0}] = STATUS.index("failed")
+    summary["status"].loc[{"rtt": 50.0}] = STATUS.index("failed")
+    [found] = [found for found in findings(summary) if found.text.startswith("Throughput changes")]
+    assert "4 streams instead of 1: 2 times (1 pair)" in found.text
+    assert found.cells == (0, 1, 6, 7, 8)
 
 
 def test_each_limit_has_letters_a_colour_a_remedy_and_a_name_for_people() -> None:

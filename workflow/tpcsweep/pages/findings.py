@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from tpcsweep.claims.effects import mean_ratio
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS, describe, flagged
@@ -22,7 +23,6 @@ from tpcsweep.pages.forecast import Gains, percent_more
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES
 
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
-_ALIKE = 0.03  # relative difference of two throughputs up to which they are called the same
 _MANY_DISTURBED = 0.2  # share of measured cells above which the page starts with a warning
 _OF_THE_MACHINE = ("disturbed", "machine_saturated")
 
@@ -202,27 +202,32 @@ def _range(name: str, ends: tuple[int, int] | None, cells: _Cells) -> str:
 
 
 def _effects(cells: _Cells) -> Iterator[Sentence]:
-    """Compare throughput at the last and first value of each axis, over cells that differ in nothing else."""
+    """Compare throughput at the last and first value of each axis, over settings that differ in nothing else."""
     shape = tuple(map(len, cells.axes.values()))
-    throughput, number = cells.throughput.reshape(shape), np.arange(len(cells.throughput)).reshape(shape)
+    number = np.arange(len(cells.throughput)).reshape(shape)
+    positive = np.ma.masked_invalid(np.where(cells.throughput > 0, cells.throughput, np.nan)).reshape(shape)
+    logs = np.ma.log(positive)
+    if REPETITION in cells.axes:
+        logs = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
     texts, held = [], set[int]()
     for axis in cells.several():
         values = cells.axes[axis]
         if isinstance(values[0], str) and len(values) > 2:  # words have no order
             continue
-        dimension = list(cells.axes).index(axis)
-        first, last = throughput.take(0, dimension).ravel(), throughput.take(-1, dimension).ravel()
-        pairs = (first > 0) & np.isfinite(last)
-        if not pairs.any():
+        dimension, ends = list(cells.axes).index(axis), [0, -1]
+        change = np.ma.diff(np.ma.take(logs, ends, dimension), axis=dimension)
+        count = int(change.count())
+        if not count:
             continue
-        median = float(np.median(last[pairs] / first[pairs]))
-        same = abs(median - 1) < _ALIKE
-        times = f"the same within {100 * _ALIKE:.0f} %" if same else f"{short(median, 2)} times"
+        interval = mean_ratio(np.exp(change.compressed()), np.nan)
+        sure = f"{between(interval.low, interval.high, 2)}, " if interval else ""
         instead = f"{cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
-        texts.append(f"{instead}: {times} ({pairs.sum()} pairs)")
-        held.update(np.concatenate([number.take(at, dimension).ravel()[pairs] for at in (0, -1)]).tolist())
+        times = f"{short(float(np.exp(change.mean())), 2)} times"
+        texts.append(f"{instead}: {times} ({sure}{count} pair{'s' * (count > 1)})")
+        masked = np.ma.getmaskarray(change) | np.ma.getmaskarray(positive).take(ends, dimension)
+        held.update(number.take(ends, dimension)[~masked].tolist())
     if texts:
-        start = "Throughput changes in the median of pairs of cells that differ in nothing else:"
+        start = "Throughput changes in the geometric mean of settings that differ in nothing else (95 % intervals):"
         yield Sentence(f"{start} {'; '.join(texts)}.", tuple(sorted(held)))
 
 
