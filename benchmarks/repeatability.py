@@ -25,9 +25,10 @@ import orjson
 import xarray as xr
 import yaml
 from tpcsweep.comparing import Comparison, compare
-from tpcsweep.comparing.effects import CONFIDENCE, NOT_COMPARABLE
+from tpcsweep.comparing.effects import NOT_COMPARABLE
 from tpcsweep.dataset import STATUS
 from tpcsweep.flags import graded
+from tpcsweep.numbers import CONFIDENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = (

@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 from scipy import special
 from scipy.signal import lfilter
 from tpcsweep.comparing import compare
-from tpcsweep.comparing.effects import CONFIDENCE, NOT_COMPARABLE
+from tpcsweep.comparing.effects import NOT_COMPARABLE
 from tpcsweep.configuration.sweep import EARLIEST
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.measure import steady
 from tpcsweep.measure.cell import DECISION_FACTOR
 from tpcsweep.measure.steady import Steady, analyse
+from tpcsweep.numbers import CONFIDENCE
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int, int], Floats]

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from cases import SHIPPED, Case, measured_in
 from scipy import stats
-from tpcsweep.claims.effects import CONFIDENCE, Interval
+from tpcsweep.claims.effects import Interval
+from tpcsweep.numbers import CONFIDENCE
 
 Made = Literal["simulated", "measured"]
 

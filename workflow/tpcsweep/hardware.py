@@ -19,10 +19,9 @@ from scipy.sparse import csgraph, linalg
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS, graded
-from tpcsweep.numbers import short
+from tpcsweep.numbers import CONFIDENCE, short
 from tpcsweep.variables import TABLES
 
-CONFIDENCE = 0.95
 """Confidence of all intervals; 1 - this is the probability of finding an effect if there is none."""
 SOURCE, DESTINATION = "source_node", "destination_node"
 ADVICE = "Sweeps with `repeat: deployments` and `repetitions` measure each setting on several pairs."

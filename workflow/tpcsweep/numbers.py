@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formatting of numbers for people: every float on a terminal, a page or a figure becomes text here.
+"""Numbers for people: every float on a terminal, a page or a figure becomes text here.
 
-Files for programs keep all digits, and do not use this module. Standard library only.
+Files for programs keep all digits, and do not use the functions. Standard library only.
 """
 
 import math
 from decimal import Decimal
 from numbers import Integral
+
+CONFIDENCE = 0.95
+"""Of every interval and test that compares, models or judges cells, and of a dataset that does not say its own."""
+
 
 AXIS_DIGITS = 6
 """Significant digits of configured values, such as those of an axis; measured values have three."""

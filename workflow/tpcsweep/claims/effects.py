@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from tpcsweep.numbers import between, short
+from tpcsweep.numbers import CONFIDENCE, between, short
 
-CONFIDENCE = 0.95  # confidence of every verdict, which is wrong in at most 5 % of datasets
 MARGIN = 0.05  # smallest effect that counts, 5 %; less is "nothing noticeable", "flat", "no help"
 ABOUT = 1.5  # factor within which an effect is "about" the published one
 FEWEST_PAIRS = 3  # fewest pairs for an average effect; fewer do not show the difference between runs

@@ -21,7 +21,6 @@ from rich.table import Table
 from scipy import stats
 
 from tpcsweep.comparing.effects import (
-    CONFIDENCE,
     NOT_COMPARABLE,
     RUN_TO_RUN,
     SAME,
@@ -42,7 +41,7 @@ from tpcsweep.dataset import SIMULATED, load
 from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_csv
 from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
-from tpcsweep.numbers import between, plain, short
+from tpcsweep.numbers import CONFIDENCE, between, plain, short
 from tpcsweep.variables import CPU_LIMITS, TABLES
 
 NOTICED = 0.05

@@ -13,9 +13,9 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
-from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.dataset.tables import NOT_MEASURED, observations
 from tpcsweep.flags import BROKEN
+from tpcsweep.numbers import CONFIDENCE
 from tpcsweep.variables import TABLES
 
 TABLE: Mapping[str, str] = TABLES["census"]  # columns of a census after the axis, with their meanings

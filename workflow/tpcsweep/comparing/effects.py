@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tpcsweep.configuration.parameters import Value
+from tpcsweep.numbers import CONFIDENCE
 
-CONFIDENCE = 0.95
 """Confidence of all intervals; comparisons of equal datasets report a difference in 1 − this of cases."""
 
 RUN_TO_RUN = 0.02

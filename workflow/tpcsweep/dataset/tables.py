@@ -23,9 +23,8 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import SIMULATED, STATUS, flag_masks, flags_in
 from tpcsweep.files import write_text
 from tpcsweep.flags import FLAGS, worst_grade
+from tpcsweep.numbers import CONFIDENCE
 from tpcsweep.variables import GBIT, TRANSFERS
-
-CONFIDENCE = 0.95  # confidence of intervals in a dataset without the attribute `measurement_confidence`
 
 INTERVAL = ("throughput_low", "throughput_high", "throughput_freedom")
 """Variables of the interval of a throughput."""

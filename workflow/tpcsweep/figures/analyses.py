@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from tpcsweep.comparing.census import half_width, share_interval
-from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
 from tpcsweep.figures.grid import arrange_axes, axis_values, combinations, evenly
@@ -28,6 +27,7 @@ from tpcsweep.figures.maps import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
 from tpcsweep.flags import BROKEN
 from tpcsweep.hardware import Hardware
+from tpcsweep.numbers import CONFIDENCE
 
 _NODES = "Effect of nodes on throughput"
 _MOST_NAMED = 60  # pairs with names next to them; the table has more

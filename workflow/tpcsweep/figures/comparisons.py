@@ -15,13 +15,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tpcsweep.comparing import Comparison, deviations, flag_counts, repetition_note, slower_machine
-from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
+from tpcsweep.comparing.effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.figures.grid import arrange_axes
 from tpcsweep.figures.labels import name_text, panel_title
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import add_header, lay_out, point_handle, styled
-from tpcsweep.numbers import between, plain, short
+from tpcsweep.numbers import CONFIDENCE, between, plain, short
 
 _LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
 _MOST_ROWS = 80

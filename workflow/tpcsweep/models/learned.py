@@ -21,8 +21,8 @@ from scipy.interpolate import RegularGridInterpolator
 
 from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, log_ratio, new_run
-from tpcsweep.numbers import short
+from tpcsweep.models.predictor import Domain, Predictor, Scatter, log_ratio, new_run
+from tpcsweep.numbers import CONFIDENCE, short
 
 _LEARN = 300  # points that the process learns lengths from; the time grows with the cube
 _HOLD = 1500  # points that predictions of the process are based on

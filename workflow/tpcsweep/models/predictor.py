@@ -22,10 +22,8 @@ from tpcsweep.dataset.labels import variable_attributes
 from tpcsweep.files import number
 from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.observations import Observations
-from tpcsweep.numbers import plain
+from tpcsweep.numbers import CONFIDENCE, plain
 from tpcsweep.variables import Variable
-
-CONFIDENCE = 0.95  # confidence level of intervals
 
 MOST_CHOSEN = 48
 """Most values of an axis that can be recommended; an axis with more was measured rather than set."""

@@ -14,12 +14,13 @@ import xarray as xr
 
 from tpcsweep.claims import CLAIMS, judge
 from tpcsweep.claims.base import Effect, Outcome, Verdict
-from tpcsweep.claims.effects import CONFIDENCE, Interval
+from tpcsweep.claims.effects import Interval
 from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP, load
 from tpcsweep.dataset.labels import data_origin
 from tpcsweep.figures import save
 from tpcsweep.figures.panels import common_parameters
 from tpcsweep.files import write_json
+from tpcsweep.numbers import CONFIDENCE
 from tpcsweep.published import PublishedFigure
 from tpcsweep.testbeds.simulation.model import datasets
 

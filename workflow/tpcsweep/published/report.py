@@ -14,13 +14,12 @@ from matplotlib.transforms import Bbox
 
 from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Outcome
-from tpcsweep.claims.effects import CONFIDENCE
 from tpcsweep.dataset.tables import write_csv
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import escape_math
 from tpcsweep.figures.panels import add_header, styled
 from tpcsweep.files import write_json, write_text
-from tpcsweep.numbers import between, short
+from tpcsweep.numbers import CONFIDENCE, between, short
 from tpcsweep.published import FIGURES
 from tpcsweep.published.base import PREDICTION, without_data
 from tpcsweep.published.drawing import COLOURS
