@@ -11,7 +11,6 @@ from numbers import Integral
 CONFIDENCE = 0.95
 """Of every interval and test that compares, models or judges cells, and of a dataset that does not say its own."""
 
-
 AXIS_DIGITS = 6
 """Significant digits of configured values, such as those of an axis; measured values have three."""
 
