@@ -174,6 +174,13 @@ def test_cells_that_cannot_be_measured_get_placeholders(capsys: pytest.CaptureFi
     assert ": replacing " in capsys.readouterr().err
 
 
+def test_a_failed_start_counts_until_a_cell_goes_well() -> None:
+    with played([REFUSED, OK, NOT_BEGUN, REFUSED], 3) as (testbed, configuration, logs):
+        run(configuration, logs)
+        assert testbed.deployments == [[REFUSED], [OK, NOT_BEGUN], [REFUSED], [OK, OK]]
+        assert statuses(configuration) == ["ok"] * 3
+
+
 def test_a_cell_that_breaks_every_deployment_keeps_no_other_from_being_measured() -> None:
     with played([], 4) as (testbed, configuration, logs):
         well = testbed.measure

@@ -103,7 +103,7 @@ def measure(
     cell = _Cell(site, wanted, measurement, prefix)
     cell.transfer(show)
     cell.stop()
-    cell.ask_the_silent()
+    cell.check_silence()
     return cell.result()
 
 
@@ -115,8 +115,9 @@ class _Cell:
         with counters_read():
             self._before, self._after = site.totals(), dict[str, int | None]()
         self._sampler = site.sampler(measurement.interval)
-        self._failure = ""  # reason for a failed cell, regardless of the samples
+        self._refused = ""  # the tool's reason for refusing the cell
         self._broken = ""  # description of the part of the deployment that broke
+        self._spoiled = False  # whether it broke while the throughput was measured
 
     @contextlib.contextmanager
     def _breakage_noted(self) -> Iterator[None]:
@@ -151,11 +152,11 @@ class _Cell:
                 self._site.check()
                 self._sampler.readings()  # raises the error that ended reading since the last look
             except ToolRefusedError as error:
-                self._failure = str(error)
+                self._refused = str(error)
         self._readings, self._interval = self._sampler.readings(), self._sampler.interval
         if not self._readings:
             raise BrokenError(self._broken)
-        self._failure = self._failure or self._broken
+        self._spoiled = bool(self._broken)
 
     def _watch(self, show: Callable[[Steady, float], None]) -> None:
         measurement = self._measurement
@@ -222,7 +223,7 @@ class _Cell:
             self._hear()
         self._heard = time.monotonic() - self._began
 
-    def ask_the_silent(self) -> None:
+    def check_silence(self) -> None:
         """If nothing arrived, check that servers and path answer, because a running process may hang."""
         last = goodput(self._readings, self._interval)[-math.ceil(SILENCE / self._interval) :]
         silent = not (self._transfers.finished or last.any())
@@ -231,8 +232,7 @@ class _Cell:
         if (silent or self._transfers.all_failed(self._wanted.streams)) and not self._broken:
             with self._breakage_noted():
                 self._site.ready()
-        if silent:
-            self._failure = self._failure or self._broken
+        self._spoiled |= silent and bool(self._broken)
 
     def result(self) -> dict[str, Any]:
         samples = sampled_series(self._readings, self._interval)
@@ -243,16 +243,15 @@ class _Cell:
         words = ""
         for most_frequent, times in self._transfers.messages().most_common(1):
             words = f"{times} × {most_frequent}" if times > 1 else most_frequent
-        if nothing and not (self._failure or words):
+        worthless = bool(self._refused) or self._spoiled  # regardless of the samples
+        if nothing and not (worthless or words):
             words = f"no byte arrived within {_duration(samples):.1f} s"
-        refused = self._failure not in ("", self._broken)  # the tool's own message is complete
-        texts = [self._broken, self._failure, "" if refused else words]
-        message = "; ".join(dict.fromkeys(filter(None, texts)))
-        failed = bool(self._failure) or self._transfers.all_failed(self._wanted.streams) or nothing
+        message = "; ".join(filter(None, [self._broken, self._refused or words]))
+        failed = worthless or self._transfers.all_failed(self._wanted.streams) or nothing
         shares = {} if failed else self._attributed(samples, steady, summary)
         limit, second = limits.binding(shares) if shares else (None, "")
         summary |= {name: number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
-        flags = [] if self._failure else self._flags(samples, steady, means, summary)
+        flags = [] if worthless else self._flags(samples, steady, means, summary)
         if self._site.path_slow and not failed:
             flags.append("path_slow")
         if self._broken:

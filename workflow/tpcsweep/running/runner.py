@@ -33,7 +33,7 @@ CELL_MARGIN = 60.0  # most seconds that a cell may take beyond its longest measu
 GIVE_UP_AFTER = 3
 """Consecutive deployments that break without a successful cell before the job stops.
 Single cells do not cause that many failures."""
-TRIES = 2  # failed starts of a deployment before the job stops
+TRIES = 2  # failed starts, without a successful cell between them, before the job stops
 CALM = 20.0  # most seconds to wait for a calm machine after a failed start of a deployment
 BUSY = 50.0  # per cent of the machine's CPU time in use above which it is not calm
 DAMAGED = "its file in staging was damaged"
@@ -122,7 +122,7 @@ class _Job:
 
         A deployment that could not be removed at the end raises one of `deployment_errors`.
         """
-        logs, refused, fruitless = self._request.logs, 0, 0
+        logs, failed_starts, fruitless = self._request.logs, 0, 0
         for old in logs.glob(f"{REPLACEMENT}*"):
             shutil.rmtree(old)
         for replacement in itertools.count(1):
@@ -130,16 +130,18 @@ class _Job:
             try:
                 with self._testbed.deployed(self._configuration.testbed, self._request) as site:
                     well, reason = self._cells(site)
+                failed_starts = 0 if well else failed_starts
             except FaultError as error:  # everything had started, and something ended before it was ready
                 reason = str(error)
             except deployment_errors(self._configuration) as error:
                 if not self.remaining:
                     raise
-                reason, refused = str(error), TRIES if getattr(error, "final", False) else refused + 1
-            if not self._left():
+                reason = str(error)
+                failed_starts = TRIES if getattr(error, "final", False) else failed_starts + 1
+            if not self._any_left():
                 return ""
             fruitless = 0 if well else fruitless + 1
-            if refused >= TRIES:
+            if failed_starts >= TRIES:
                 return reason
             if fruitless == GIVE_UP_AFTER:
                 broke = f"{fruitless} deployments in a row broke before a cell went well"
@@ -147,13 +149,13 @@ class _Job:
             signals.restore_signals()  # the teardown ignored signals
             self._shown.stage(f"replacing {self._request.deployment}: {reason}")
             give_up = time.monotonic() + CALM
-            while refused and psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
+            while failed_starts and psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
                 pass
             self._request = dataclasses.replace(self._request, logs=logs / f"{REPLACEMENT}{replacement}")
             self._request.logs.mkdir()
         raise AssertionError  # for the type checker: count has no end
 
-    def _left(self) -> bool:
+    def _any_left(self) -> bool:
         """Return whether cells remain; if not, first queue failed and disturbed cells again, within bounds."""
         if not self.remaining and not self._retried:
             self._retried = True
@@ -171,7 +173,7 @@ class _Job:
         """
         origin = provenance.workflow(site.provenance)
         well = False
-        while self._left():
+        while self._any_left():
             task = self.remaining[0]
             if task.earlier is None and task.current:  # another job measured it while this one waited
                 self.remaining.popleft()
@@ -180,10 +182,9 @@ class _Job:
                 site.check()
                 result = self._cell(site, task, origin)
             except BrokenError as error:
-                if task.earlier is not None:  # it has a measurement
-                    self.remaining.popleft()
-                # The cell goes to the end of the queue, so that the others precede a cell that breaks every deployment.
-                self.remaining.rotate(-1)
+                self.remaining.popleft()
+                if task.earlier is None:  # without a measurement: last, as it may break every deployment
+                    self.remaining.append(task)
                 return well, site.explain(error)
             self.remaining.popleft()
             well = well or result["status"] == "ok"

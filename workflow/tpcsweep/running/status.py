@@ -14,6 +14,7 @@ from rich.table import Table
 
 from tpcsweep import locks, results
 from tpcsweep.configuration.loading import Configuration, cell_spec
+from tpcsweep.configuration.parameters import complete
 from tpcsweep.flags import REPORTED_GRADES, graded
 from tpcsweep.results import DamagedError, parse_cell
 from tpcsweep.running import folding
@@ -94,7 +95,8 @@ def current_contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any]
                 content = None
                 with contextlib.suppress(DamagedError):  # also for a missing line
                     content = parse_cell(lines.readline())
-                yield cell.path, content if content and content["spec"] == cell_spec(study, cell) else None
+                current = content is not None and complete(content["spec"]) == cell_spec(study, cell)
+                yield cell.path, content if current else None
         return
     for cell in study.grid.cells:
         content = None
