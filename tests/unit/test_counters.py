@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -56,6 +57,23 @@ def test_descendants_have_a_root_above() -> None:
     assert with_descendants({8}, processes) == {7, 8}
 
 
+def test_a_program_that_xrootd_runs_for_a_copy_counts_until_it_ends(tmp_path: Path) -> None:
+    """Even without a connection; its server is another program of the node."""
+    server = tmp_path / "xrootd"
+    server.symlink_to("/bin/bash")  # a process is named by its file
+    proc, (taken, given) = os.open("/proc", os.O_RDONLY), os.pipe()
+    with background([server, "-c", "read; sleep 60 & read; kill $!; wait; read"], stdin=taken) as process:
+        tree = psutil.Process(process.pid)
+        pids = lambda: [each.pid for each in (tree, *tree.children())]  # noqa: E731
+        counters = OriginCounters(Programs(lambda: 0.0, lambda: (0, 0), proc, pids), 1, [])
+        for expected in (0, 1, 0):
+            wait_until(lambda expected=expected: counters.unfinished() == expected, f"{expected} copies")
+            os.write(given, b"\n")
+        counters.close()
+    for each in (proc, taken, given):
+        os.close(each)
+
+
 @pytest.mark.parametrize(("listening", "asked"), [("127.0.0.1",) * 2, ("::", "127.0.0.1"), ("::1",) * 2])
 def test_connections_are_known_by_the_other_ends_address(listening: str, asked: str) -> None:
     """Also those of IPv6, and those of IPv4 to a server that listens on IPv6."""
@@ -81,7 +99,8 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
     """Also one that was reset: its request can still be read and carried out."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         held = [server]
-        programs: Any = mock.Mock(tcp_sockets=lambda: {os.fstat(each.fileno()).st_ino for each in held})
+        programs: Any = mock.Mock(copying=lambda: 0)
+        programs.tcp_sockets = lambda: {os.fstat(each.fileno()).st_ino for each in held}
         counters = OriginCounters(programs, server.getsockname()[1], ())
         assert counters.unfinished() == 0
         client = socket.create_connection(server.getsockname())

@@ -2,6 +2,8 @@
 """Counters of a node: CPU, throttling, threads and sockets of its programs, and its connections."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypedDict
 
 from tpcsweep.linux.counters import CounterFile, retransmits
@@ -63,6 +65,17 @@ class Programs:
         """Return the inode numbers of the processes' TCP sockets. Raises PermissionError."""
         return tcp_sockets(self._proc, self._pids())
 
+    def copying(self) -> int:
+        """Count the programs that xrootd runs, one for each copy between `root://` servers (`ofs.tpc pgm`)."""
+        names, parents = dict[int, str](), list[int]()
+        for pid in self._pids():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                name, _, fields = Path(f"{self._proc}/{pid}/stat").read_text().rpartition(") ")
+                names[pid] = name.partition("(")[2]
+                state, parent, *_ = fields.split()
+                parents += [int(parent)] * (state != "Z")
+        return [names.get(parent) for parent in parents].count("xrootd")
+
 
 class OriginCounters:
     """The connections of one origin. Create it in the origin's network namespace."""
@@ -85,10 +98,13 @@ class OriginCounters:
     def unfinished(self) -> int:
         """Count connections that the server, or a tool's server, has not yet accepted, served or closed.
 
+        Programs that copy count, too: before it has a connection, one outlasts the client that asked for it.
+
         Raises PermissionError if the node hides the programs' open files.
         """
         held = self.programs.tcp_sockets() - self._forgotten
-        return self._sockets.unfinished(self._port, held) + len(self.connections())
+        unfinished = self._sockets.unfinished(self._port, held) + len(self.connections())
+        return unfinished + self.programs.copying()
 
     def forget_reset(self) -> None:
         """Stop counting the reset connections that the server holds now."""
