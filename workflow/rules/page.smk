@@ -7,6 +7,14 @@ rule page:
         dataset="<results>/{study}/dataset.nc",
         claims="<results>/{study}/claims.json",
         models="<results>/{study}/models.json",
+        # The page links the notebooks.
+        notebooks=multiext(
+            "<results>/{study}/notebooks/",
+            "surface.html",
+            "limits.html",
+            "models.html",
+            "claims.html",
+        ),
     output:
         page="<results>/{study}/index.html",
     log:

@@ -37,7 +37,7 @@ class BrokenError(Exception):
 
 
 class FaultError(BrokenError):
-    """A part of a deployment ended by itself, perhaps during its start."""
+    """A part of a deployment on Kubernetes ended by itself, perhaps during its start."""
 
 
 class Flag(NamedTuple):

@@ -258,7 +258,7 @@ class Grid:
     """The cells of a sweep."""
 
     sweep: Sweep
-    axes: Values  # values of each axis in the order of the sweep, with `repetition` last
+    axes: Values  # values of each axis in the order of `Parameters`, with `repetition` last
     cells: tuple[Cell, ...]  # all cells in the order of the axes
 
     @cached_property
