@@ -25,6 +25,6 @@ for deployments in STUDIES.deployments:
         threads: deployments.threads(workflow.cores)
         params:
             study=deployments.folder,
-            specification=deployments.specification,
+            specification=deployments.digest,
         script:
             "../scripts/deployment.py"

@@ -15,6 +15,6 @@ rule simulate:
     resources:
         runtime=60,
     params:
-        specification=STUDIES.specification,
+        specification=STUDIES.simulated_digest,
     script:
         "../scripts/simulate.py"

@@ -174,7 +174,12 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
         "shares": _shares(summary),
         "message": {str(at): str(text) for at, text in enumerate(messages) if text},
         "figures": [
-            {"name": SUMMARY[name].long_name, "units": SUMMARY[name].units.replace("1", ""), "values": values}
+            {
+                "key": name,
+                "name": SUMMARY[name].long_name,
+                "units": SUMMARY[name].units.replace("1", ""),
+                "values": values,
+            }
             for name, values in shown.items()
             if any(value is not None for value in values)
         ],

@@ -215,7 +215,8 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
         if isinstance(values[0], str) and len(values) > 2:  # words have no order
             continue
         dimension, ends = list(cells.axes).index(axis), [0, -1]
-        change = np.ma.diff(np.ma.take(logs, ends, dimension), axis=dimension)
+        first, last = (np.ma.take(logs, [end], dimension) for end in ends)
+        change = last - first
         count = int(change.count())
         if not count:
             continue

@@ -50,9 +50,9 @@ class Deployments:
             return "/".join(map(alternatives_pattern, axes))
         return alternatives_pattern(self.paths)
 
-    def specification(self, wildcards: Any) -> str:
+    def digest(self, wildcards: Any) -> str:
         """Return a digest of a deployment's cell specifications; a changed digest makes Snakemake run its job."""
-        return specification(self.study, wildcards.deployment)
+        return deployment_digest(self.study, wildcards.deployment)
 
     def priority(self, wildcards: Any) -> int:
         return self.study.grid.rank[wildcards.deployment]
@@ -140,12 +140,12 @@ class Studies(dict[str, Study]):
         if not isinstance(study, Configuration):
             return digest({})
         deployments = () if study.testbed.simulated else study.grid.deployments
-        cells = [specification(study, deployment) for deployment in deployments]
+        cells = [deployment_digest(study, deployment) for deployment in deployments]
         # The command may name the same files by other paths.
         attributes = {key: value for key, value in study.attributes.items() if key != "command"}
-        return digest([attributes, cells or self.specification(wildcards)])
+        return digest([attributes, cells or self.simulated_digest(wildcards)])
 
-    def specification(self, wildcards: Any) -> str:
+    def simulated_digest(self, wildcards: Any) -> str:
         """Return a digest of a simulated study's cell specifications."""
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
@@ -170,7 +170,7 @@ class Studies(dict[str, Study]):
         return [str(study.cell_file(cell)) for cell in study.grid.cells]
 
 
-def specification(study: Configuration, deployment: str) -> str:
+def deployment_digest(study: Configuration, deployment: str) -> str:
     """Return a digest of a deployment's cell specifications; the sweep may lack the deployment."""
     return digest([cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
 

@@ -201,7 +201,7 @@ function begin() {
       path += `${pen}${x((at + .5) * step).toFixed(1)} ${y(levels[at] / 254 * high).toFixed(1)}`;
       pen = "L";
     }
-    const warmup = amount(cells.figures.find(figure => figure.name.startsWith("time cut as warm-up"))?.values[cell] ?? null);
+    const warmup = amount(cells.figures.find(figure => figure.key === "warmup")?.values[cell] ?? null);
     const mean = amount(cells.value[cell]), seconds = `${Math.round(last * step)} s`;
     return make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Goodput over ${seconds}, at most ${data.series.top[cell]} Gbit/s` },
       warmup ? make("rect", { class: "warmup", x: left, y: above, width: Math.min(wide, x(warmup) - left), height: tall }) : null,
