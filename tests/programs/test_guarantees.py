@@ -140,7 +140,7 @@ def test_whatever_is_deleted_is_made_again(measured: Project) -> None:
     planned()
     assert planned() == set()
     leaves = ("figures/limits.svg", "figures/model_errors.png", "figures/cpu.png", "notebooks/claims.ipynb")
-    assert planned(*leaves) == {"limits", "models", "surface", "claims"}
+    assert planned(*leaves) == {"limits", "models", "surface", "claims", "page", "overview"}
     assert {"fits", "verdicts", "page", "overview"} <= planned("models.json", "claims.csv")
     assert {"dataset", "surface", "fits", "page"} <= planned("dataset.nc")
 
