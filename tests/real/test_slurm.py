@@ -20,8 +20,7 @@ import psutil
 import pytest
 from tpcsweep.linux.signals import end_with
 
-from tests.support.storage import free_port
-from tests.support.workflow import HANGS, Sweep, background, wait_until
+from tests.support.workflow import HANGS, Sweep, background, free_port, wait_until
 
 _APART = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 """Of a node: what its jobs start ends with it, and finds this Slurm's configuration where Slurm has it, as the plugin

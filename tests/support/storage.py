@@ -31,15 +31,7 @@ from tpcsweep.xrootd.releases import SYSTEM
 
 from tests.support.issuer import Issuer, issuer_at
 from tests.support.sites import MIB, handlers_kept
-from tests.support.workflow import wait_until
-
-
-def free_port() -> int:
-    """A port that nobody uses now: servers of other tests may run beside these."""
-    with socket.socket() as found:
-        found.bind(("", 0))
-        return int(found.getsockname()[1])
-
+from tests.support.workflow import free_port, wait_until
 
 ADDRESSES = {"source": "127.0.8.1", "destination": "127.0.8.2"}
 PORTS = {f"{role}{door}": free_port() for role in ADDRESSES for door in ("", "-2")}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -107,6 +108,13 @@ def wait_until(
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
         time.sleep(pause)
+
+
+def free_port() -> int:
+    """A port that nobody uses now: servers of other tests may run beside these."""
+    with socket.socket() as found:
+        found.bind(("", 0))
+        return int(found.getsockname()[1])
 
 
 def fill(folder: Path, over: Callable[[], bool], left: int = 0) -> None:

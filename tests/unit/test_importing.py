@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import json
 import shutil
-import socket
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from tpcsweep.models import observe
 from tpcsweep.pages.content import dataset_facts
 from tpcsweep.variables import SUMMARY
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, free_port
 
 TABLE = """\
 tool,n,ping,rate,state
@@ -365,9 +364,7 @@ def test_results_that_are_none_are_refused(tmp_path: Path, content: str, message
 
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
 def test_a_real_run_of_iperf3_is_read(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     server = ["iperf3", "-s", "-p", port, "--forceflush"]
     client = ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", "1", "-P", "2", "--json"]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as running:

@@ -4,7 +4,6 @@
 import asyncio
 import contextlib
 import math
-import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -20,6 +19,8 @@ from tpcsweep.paths.probes import Probes, under_way
 from tpcsweep.paths.verify import CALM_LOOKS
 from tpcsweep.testbeds.kubernetes import verify as judging
 from tpcsweep.xrootd.servers import Server
+
+from tests.support.workflow import free_port
 
 MSS, HEADER = 8948, 66
 SEGMENT = MSS + HEADER
@@ -261,9 +262,7 @@ WORD = "0123456789abcdef" * 2
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 @contextlib.asynccontextmanager
