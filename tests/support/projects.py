@@ -42,11 +42,14 @@ def problems(root: Path, sweep: str, testbed: str | None = None, **machine: Any)
 
 
 def cases(text: str) -> list[tuple[str, list[str]]]:
-    """The lines of a table that begin at the margin, each with those below it; 2 or 8 spaces continue a line."""
+    """The lines of a table that begin at the margin, each with those below it; 2 or 8 spaces continue a line.
+
+    Below, "key: 1 → 2" is short for "key: given 1, allowed: 2".
+    """
     found: list[tuple[str, list[str]]] = []
     for line in re.sub(r"\n( {2}| {8})(?=\S)", " ", text.strip()).splitlines():
         if line.startswith(" "):
-            found[-1][1].append(line.strip())
+            found[-1][1].append(re.sub("^(.*?): (.*?) → ", r"\1: given \2, allowed: ", line.strip()))
         else:
             found.append((line, []))
     return found

@@ -127,11 +127,8 @@ REFUSED = """
 @pytest.mark.parametrize(("changes", "messages"), cases(REFUSED))
 def test_what_no_pod_can_have_and_what_is_tpcsweeps_own_is_refused(changes: str, messages: list[str]) -> None:
     found = [str(problem) for problem in problems(kubernetes(**yaml.safe_load(changes)))]
-    assert len(found) == len(messages), found
     for line, message in zip(found, messages, strict=True):
-        key, _, rest = message.partition(": ")
-        value, _, allowed = rest.partition(" → ")
-        assert line.startswith(f"{key}: given {value}, allowed: {allowed}")
+        assert line.startswith(message)
 
 
 def test_what_kubernetes_accepts_is_accepted() -> None:
