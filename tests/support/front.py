@@ -62,17 +62,15 @@ def front_of(door: str, address: str, pki: Path) -> Iterator[Front]:
         def handle_expect_100(self) -> bool:
             return True  # the answer comes before the body
 
-        def log_message(self, *_: object) -> None:
-            pass
-
     with serving(Handler, address, pki) as front.url:
         yield front
 
 
 @contextlib.contextmanager
 def serving(handler: type[http.server.BaseHTTPRequestHandler], address: str, pki: Path) -> Iterator[str]:
-    """Serve with the servers' certificate; yields the URL."""
-    server = http.server.ThreadingHTTPServer((address, 0), handler)
+    """Serve with the servers' certificate, without a log; yields the URL."""
+    quiet = type("Quiet", (handler,), {"log_message": lambda *_: None})
+    server = http.server.ThreadingHTTPServer((address, 0), quiet)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pki / "host.pem", pki / "host.key")
     server.socket = tls.wrap_socket(server.socket, server_side=True)

@@ -78,9 +78,6 @@ def issuer_at(address: str, pki: Path) -> Iterator[Issuer]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
     with serving(Handler, address, pki) as issuer.url:
         yield issuer
 

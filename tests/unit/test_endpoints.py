@@ -204,9 +204,6 @@ class BreaksOff(BaseHTTPRequestHandler):
         self.wfile.write(BROKEN_OFF)
         self.close_connection = True
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 def test_an_answer_that_breaks_off_after_its_reason_is_told_with_the_reason(tmp_path: Path) -> None:
     create_credentials(pki := tmp_path / "pki", ["127.0.0.1"], (os.getuid(), os.getgid()))
