@@ -33,7 +33,6 @@ from tests.support.played_api import Handler, PlayedApi
 from tests.support.testbeds import kubernetes
 
 EXEC = "/exec?"
-V6 = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
 
 
 class Proxy(PlayedApi):
@@ -114,8 +113,8 @@ def start_command(cluster: Cluster) -> None:
 
 
 @contextmanager
-def both(folder: Path, address: str, scheme: str) -> Iterator[tuple[PlayedApi, Proxy]]:
-    with PlayedApi(address, folder if scheme == "https" else None) as server, Proxy() as proxy:
+def both(folder: Path, scheme: str = "https") -> Iterator[tuple[PlayedApi, Proxy]]:
+    with PlayedApi(folder=folder if scheme == "https" else None) as server, Proxy() as proxy:
         yield server, proxy
 
 
@@ -124,7 +123,7 @@ def both(folder: Path, address: str, scheme: str) -> Iterator[tuple[PlayedApi, P
 def test_rest_and_exec_go_by_the_proxy_with_its_password(
     scheme: str, exempt: str, proxied: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with both(folder, "127.0.0.1", scheme) as (server, proxy):
+    with both(folder, scheme) as (server, proxy):
         monkeypatch.setenv(f"{scheme.upper()}_PROXY", f"http://user:p%40ss@{urlsplit(proxy.url).netloc}")
         monkeypatch.setenv("NO_PROXY", exempt)
         cluster = connect(tmp_path, server, folder)
@@ -135,7 +134,7 @@ def test_rest_and_exec_go_by_the_proxy_with_its_password(
 
 
 def test_the_proxy_of_a_kubeconfig_is_used(folder: Path, tmp_path: Path) -> None:
-    with both(folder, "127.0.0.1", "https") as (server, proxy):
+    with both(folder) as (server, proxy):
         cluster = connect(tmp_path, server, folder, **{"proxy-url": proxy.url})
         start_command(cluster)
         assert [verb for verb, *_ in proxy.asked] == ["CONNECT", "CONNECT"]
@@ -146,7 +145,7 @@ def test_a_proxy_that_hangs_or_refuses_ends_a_session_in_time(
 ) -> None:
     monkeypatch.setattr(module, "PAUSE", 0.01)
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.1)
-    with both(folder, "127.0.0.1", "https") as (server, proxy), ExitStack() as undo:
+    with both(folder) as (server, proxy), ExitStack() as undo:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         cluster = connect(tmp_path, server, folder)
         proxy.accepted = lambda _: False
@@ -239,10 +238,10 @@ def test_a_token_that_stays_wrong_is_refused_once(folder: Path, tmp_path: Path) 
 # Kubeconfigs
 
 
-@V6
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_an_api_server_has_an_address_of_ipv6(scheme: str, folder: Path, tmp_path: Path) -> None:
-    with both(folder, "::1", scheme) as (server, _):
+    with PlayedApi("::1", folder if scheme == "https" else None) as server:
         cluster = connect(tmp_path, server, folder)
         start_command(cluster)
         assert kinds(server) == ["list", EXEC]

@@ -42,6 +42,12 @@ def put(server: PlayedApi, name: str, *taints: dict[str, str], **labels: str) ->
     server.put("nodes", {"metadata": meta, "spec": {"taints": list(taints)}})
 
 
+def put_dtns(server: PlayedApi, count: int, **tainted: dict[str, str]) -> None:
+    """Nodes n0, n1, … with the role dtn, some of them by their names with a taint."""
+    for name in (f"n{number}" for number in range(count)):
+        put(server, name, *([tainted[name]] if name in tainted else []), role="dtn")
+
+
 def hosts(pairs: tuple[Pair, ...]) -> list[list[str]]:
     return [
         [node_selector(placed.podTemplate)["kubernetes.io/hostname"] for _, placed in pair.sides]
@@ -64,8 +70,7 @@ def test_pairs_share_no_name_and_are_as_many_as_can_be(sources: set[str], destin
 
 
 def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedApi) -> None:
-    for number in range(5):
-        put(server, f"n{number}", role="dtn")
+    put_dtns(server, 5)
     put(server, "other", role="web")
     found = node_pairs(server.cluster(), settings())
     assert hosts(found) == [["n0-host", "n1-host"], ["n2-host", "n3-host"]]
@@ -85,14 +90,12 @@ def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
 
 
 def test_pairs_are_the_same_while_a_node_is_not_ready(server: PlayedApi) -> None:
-    for number in range(6):
-        put(server, f"n{number}", *([BROKEN] if number == 2 else []), role="dtn")
+    put_dtns(server, 6, n2=BROKEN)
     assert hosts(node_pairs(server.cluster(), settings())) == [["n0-host", "n1-host"], ["n4-host", "n5-host"]]
 
 
 def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: PlayedApi) -> None:
-    for number in range(3):
-        put(server, f"n{number}", *([OURS] if number == 1 else []), role="dtn")
+    put_dtns(server, 3, n1=OURS)
     dedicated = {"key": "dedicated"}
     tolerant = [[dedicated | {"value": "dtn"}], [{"operator": "Exists"}]]
     others = [[dedicated | {"value": "web"}], [dedicated | {"effect": "NoExecute"}], []]
@@ -103,8 +106,7 @@ def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: Played
 
 
 def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
-    put(server, "n0", role="dtn")
-    put(server, "n1", OURS, role="dtn")
+    put_dtns(server, 2, n1=OURS)
     with pytest.raises(ClusterError, match=r"no pair of nodes.*found: role=dtn: 2, 1 of them tolerated"):
         node_pairs(server.cluster(), settings())
     # Who may not list nodes is told what to do.
@@ -125,8 +127,7 @@ def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
 def test_a_check_says_which_nodes_fit(
     server: PlayedApi, role: str, tolerations: list[dict[str, str]], status: str, words: str
 ) -> None:
-    put(server, "n0", role="dtn")
-    put(server, "n1", OURS, role="dtn")
+    put_dtns(server, 2, n1=OURS)
     put(server, "n2", BROKEN, role="gpu")
     placed = Role.model_validate(pods(nodeSelector={"role": role}, tolerations=tolerations))
     found = node_finding(server.cluster(), "pair 0 source", placed)
@@ -144,8 +145,7 @@ def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
 def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_that_is_free(
     server: PlayedApi,
 ) -> None:
-    for number in range(6):
-        put(server, f"n{number}", role="dtn")
+    put_dtns(server, 6)
     pairs = node_pairs(server.cluster(), settings())
     jobs: list[V1Job] = []
     assert [testbed.first_free(jobs, pairs, turn) for turn in range(4)] == [*pairs, pairs[0]]
@@ -158,8 +158,7 @@ def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_
 
 
 def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(server: PlayedApi) -> None:
-    for number in range(2):
-        put(server, f"n{number}", OURS, role="dtn")
+    put_dtns(server, 2, n0=OURS, n1=OURS)
     anything = [{"operator": "Exists"}]
     tolerant = pods(nodeSelector={"role": "dtn"}, tolerations=anything)
     annotated = {"podTemplate": {"metadata": {"annotations": {"a": "b"}}}}

@@ -18,7 +18,6 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.measure import machine
-from tpcsweep.measure.machine import Condition
 from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod import messages, network, places, server_container, servers, watched
 from tpcsweep.testbeds.kubernetes.pod.metrics import METRICS, TYPE, CellMetrics, serve_metrics
@@ -145,9 +144,8 @@ def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart(monkeypatch:
 
 WHOSE = {"sweep": "demo", "testbed": 'a "far" one'}
 CELL = {"deployment": "abc123", "streams": "4", "rtt": "20"}
-LOOK = {"time": 1.0, "rx_bytes": 2000, "tx_bytes": 50, "cpu": 1.5, "thread": math.nan, "waiting": 0.0}
-LOOK |= {f"machine_{name}": 0.0 for name in Condition._fields if name != "tasks"}
-LOOK |= {"periods": 0, "throttled": 0}
+NEEDED = Sample._fields[: -len(Sample._field_defaults)]
+LOOK = {**dict.fromkeys(NEEDED, 0.0), "time": 1.0, "rx_bytes": 2000, "tx_bytes": 50, "cpu": 1.5}
 
 
 def sample(**changes: Any) -> list[Any]:
@@ -164,7 +162,7 @@ def running() -> CellMetrics:
     made.update({"sample": sample(sent=900, retransmits=7, rtt_loaded=21.5, connections=4), "of": "src1"})
     for payload in (900, 800):  # the last counts
         made.update({"sample": sample(payload=payload, periods=100, throttled=30), "of": "dst1"})
-    made.update({"sample": Sample(**{**LOOK, "cpu": 0.25}), "of": "client"})
+    made.update({"sample": sample(cpu=0.25), "of": "client"})
     for failure in (None, "refused"):
         made.update({"client": {"event": "end", "failure": failure}})
     return made
