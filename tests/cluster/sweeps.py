@@ -30,6 +30,7 @@ QUICK = {"until": "files", "files": 12, "max_time": "2 min"}
 """Two seconds of a cell. On one CPU with much else to do, a first byte may take ten."""
 LASTING = {"min_time": "8 s", "max_time": "8 s"}  # time enough in a cell to break something
 ONE = {"rtt": "0 ms", "file_size": "8 MiB", "tool": "curl"}
+SOON = 240.0  # seconds on a busy machine, less than the five minutes for which pods may wait; idle: a few
 LONGEST = 600.0  # seconds for anything on a machine that has much else to do
 POLL = 0.3  # seconds between looks at a cluster, whose answers cost CPU time that the tests need
 RIGHTS = ROOT / "config/kubernetes/rbac.yaml"
@@ -48,9 +49,7 @@ def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
 
 def recipe(name: str) -> dict[str, Any]:
     """A part of a testbed's file, as docs/kubernetes.md has it for clusters with rules of their own."""
-    found = yaml.safe_load((ROOT / f"config/kubernetes/recipes/{name}.yaml").read_text())
-    assert isinstance(found, dict)
-    return found
+    return yaml.safe_load((ROOT / f"config/kubernetes/recipes/{name}.yaml").read_text())
 
 
 def wait_for(
@@ -137,6 +136,19 @@ class ClusterSweep(Sweep):
 
     def records(self) -> list[dict[str, Any]]:
         return [json.loads(path.read_bytes()) for path in self.cells()]
+
+    def good_records(self) -> list[dict[str, Any]]:
+        """The records of all cells, each of which must be ok."""
+        found = self.records()
+        for cell in found:
+            assert cell["status"] == "ok", cell["message"]
+        return found
+
+    def measure(self) -> list[dict[str, Any]]:
+        """Measure all cells, each of which must be ok, and return their records."""
+        done = self.run("cells")
+        assert done.returncode == 0, done.stdout
+        return self.good_records()
 
     def wait_for_cell(self, run: subprocess.Popen[bytes], count: int = 1) -> None:
         """Wait until a started run has measured that many cells. It must not have ended by then."""
@@ -233,7 +245,6 @@ def account(
             utils.create_from_dict(made.api, document, namespace=name)
         asked: Any = {"spec": {"audiences": [], "expirationSeconds": DAY}}
         token = made.core.create_namespaced_service_account_token(ACCOUNT, name, asked)
-        assert token.status is not None
         content = yaml.safe_load(kubeconfig.read_text())
         # Names of its own, so that kubeconfigs of several accounts can be merged.
         [context] = content["contexts"]

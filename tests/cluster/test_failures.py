@@ -8,10 +8,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.cluster.sweeps import LONGEST, ONE, Space, local_testbed, wait_for
+from tests.cluster.sweeps import LONGEST, ONE, SOON, Space, local_testbed, wait_for
 from tests.support.testbeds import selecting
 
-SOON = 240.0  # s on a busy machine, less than the five minutes for which pods may wait; idle: a few
 UNSCHEDULABLE = "Unschedulable: 0/3 nodes are available: .*selector"
 
 

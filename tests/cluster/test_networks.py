@@ -64,7 +64,6 @@ def of_own(kind: str) -> dict[str, Any]:
 
 def networks_of(pod: client.V1Pod) -> Mapping[str, list[str]]:
     """Return a pod's addresses by interface, as Multus tells them."""
-    assert pod.metadata and pod.metadata.annotations
     told = json.loads(pod.metadata.annotations[NETWORK_STATUS])
     return {each["interface"]: each["ips"] for each in told if each.get("interface")}
 
@@ -84,8 +83,7 @@ def measured(
         name = str(pod.metadata.name).split("-")[2]
         found[name if name[:3] in ("src", "dst") else "client"] = networks_of(pod)
     interface = NETWORK if settings["paths"]["kind"] == "networks" else "eth0"
-    for cell in sweep.records():
-        assert cell["status"] == "ok", cell["message"]
+    for cell in sweep.good_records():
         assert cell["summary"]["transfers"] > 0
         assert cell["summary"]["retransmits"] >= 0
         assert 19 < cell["summary"]["rtt_idle"] < 23
@@ -150,10 +148,7 @@ def test_bandwidth_is_limited_towards_addresses_of_ipv6(networked: Networked, tm
     with space(networked[0].kubeconfig, "emulating", security="privileged") as namespace:
         settings = local_testbed(namespace.name, paths=paths, client=six)
         sweep = namespace.sweep(tmp_path, settings, parameters={**ONE, "bandwidth": "100 Mbit/s"})
-        done = sweep.run("cells")
-        assert done.returncode == 0, done.stdout
-        [cell] = sweep.records()
-        assert cell["status"] == "ok", cell["message"]
+        [cell] = sweep.measure()
         assert "match ip6 dst fd00:245:1::" in json.dumps(cell["provenance"]["path"]["qdiscs"])
         # A little more than the rate passes while a full bucket empties.
         assert 0.02 < cell["summary"]["throughput"] < 0.11

@@ -49,10 +49,9 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
 
 
 def test_every_cell_is_measured_on_one_pair_beside_its_client(measured: ClusterSweep, four: Space) -> None:
-    cells = measured.records()
+    cells = measured.good_records()
     assert len(cells) == 8
     for cell in cells:
-        assert cell["status"] == "ok", cell["message"]
         nodes = cell["provenance"]["nodes"]
         assert (nodes["source"], nodes["destination"]) in (FAST, SLOW)
         assert cell["provenance"]["kubernetes"]["pods"]["client"]["node"] == nodes["source"]
