@@ -19,7 +19,7 @@ import psutil
 import yaml
 from kubernetes.client import ApiException, V1Pod
 from tpcsweep.configuration.loading import Configuration, load
-from tpcsweep.testbeds.kubernetes.metadata import CELLS, DEPLOYMENT, OWNER, SELECTOR, SWEEP
+from tpcsweep.testbeds.kubernetes.metadata import CELLS, DEPLOYMENT, OWNER, SELECTOR, SWEEP, object_name
 from tpcsweep.testbeds.kubernetes.objects import FINISHED_SECONDS
 from tpcsweep.testbeds.kubernetes.pod import places
 
@@ -114,14 +114,14 @@ class Pods:
 
     def _pods(self, labels: str = "") -> list[V1Pod]:
         listed = self._space.core.list_namespaced_pod(self._space.name, label_selector=f"{OURS}{labels}")
-        return sorted(listed.items, key=_name)
+        return sorted(listed.items, key=object_name)
 
     def _pod(self, run: Run, labels: str = "") -> V1Pod:
         pods = self._pods(labels)
         if not pods:
             raise FileNotFoundError  # which a campaign takes for a fault that came too late
         pod = run.random.choice(pods)
-        run.done += f": {_name(pod)}"
+        run.done += f": {object_name(pod)}"
         return pod
 
     def _processes(self, pod: V1Pod, container: str = "") -> list[psutil.Process]:
@@ -149,13 +149,13 @@ class Pods:
     def _pod_deleted(self, run: Run) -> None:
         pod, how = self._pod(run), run.random.choice(([], ["--grace-period=0", "--force"]))
         run.done += " by force" if how else ""
-        self._delete("pod", _name(pod), *how)
+        self._delete("pod", object_name(pod), *how)
 
     def _pods_deleted(self, _: Run) -> None:
         self._delete("pod", f"--selector={OURS}", "--grace-period=0", "--force")
 
     def _pod_evicted(self, run: Run) -> None:
-        name = _name(self._pod(run))
+        name = object_name(self._pod(run))
         with contextlib.suppress(ApiException):  # it has gone meanwhile
             body = {"metadata": {"name": name}}
             self._space.core.create_namespaced_pod_eviction(name, self._space.name, body)
@@ -258,10 +258,6 @@ class Pods:
         with self._without(f"from {node.pods}", f"to {node.pods}", f"to {node.address}"):
             time.sleep(lasting(run, 0.3, 3.0, 10.0, 25.0))
         self._until_whole()
-
-
-def _name(pod: V1Pod) -> str:
-    return str(pod.metadata.name)
 
 
 @contextlib.contextmanager

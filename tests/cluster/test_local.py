@@ -53,7 +53,6 @@ def test_nothing_is_left_when_a_part_is_killed(tmp_path: Path, victim: str) -> N
     command = [sys.executable, "-m", "tests.cluster.local", *what, "--folder", str(tmp_path)]
     with subprocess.Popen(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
             assert process.stdout.readline() == f"{tmp_path / 'kubeconfig'}\n"
             group = local.Cluster(tmp_path).settings.group
             assert len(left(tmp_path, group)) > 10

@@ -51,8 +51,7 @@ class Played:
         return lambda: {name: answer.result() for name, answer in answers.items()}
 
     def tell(self, to: list[str], verb: str, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.start("tell", to=to, verb=verb, arguments=arguments)()
-        return found
+        return self.start("tell", to=to, verb=verb, arguments=arguments)()
 
 
 def said(agent: subprocess.Popen[str], asked: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests.support.workflow import ROOT, finished
+from tests.support.workflow import ROOT, succeeded
 
 BIN = Path(sys.executable).parent
 
@@ -21,7 +21,6 @@ def wheel_in(folder: Path) -> Path:
     # The build runs in this environment, whose setuptools is pinned.
     build = [f"{BIN}/uv", "build", "--quiet", "--offline", "--no-build-isolation", "--out-dir"]
     environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
-    done = finished([*build, f"{folder}/dist", str(folder)], env=environment)
-    assert done.returncode == 0, done.stdout
+    succeeded([*build, f"{folder}/dist", str(folder)], env=environment)
     [made] = (folder / "dist").glob("*.whl")
     return made

@@ -75,8 +75,7 @@ ENDED_WITH = "container servers ended with exit code"
 IMAGE = "image registry.example/tpcsweep:1, pull policy IfNotPresent"
 
 
-def described(fault: Fault | None) -> tuple[str, bool, bool]:
-    assert fault is not None
+def described(fault: Fault) -> tuple[str, bool, bool]:
     assert str(fault) == f"pod tpc-0a1b2c-src1: {fault.text}"
     return fault.text, fault.final, fault.own
 
