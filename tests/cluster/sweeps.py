@@ -273,7 +273,7 @@ def count_requests(cluster: Cluster) -> Callable[[], int]:
         made.append(None)
         return send(*arguments, **options)
 
-    cluster.http.call_api = call_api  # type: ignore[method-assign]
+    cluster.http.call_api = call_api
     return lambda: len(made)
 
 

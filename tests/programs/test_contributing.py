@@ -52,7 +52,7 @@ def failures(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     environment = {**os.environ, "PYTHONPATH": f"{project / 'workflow'}:{ROOT}"}
     command = [sys.executable, "-c", RUNNER, str(folder), str(ROOT / "examples/surface.nc")]
     succeeded(command, cwd=project, env=environment)
-    return json.loads((folder / "failures.json").read_text())  # type: ignore[no-any-return]
+    return json.loads((folder / "failures.json").read_text())
 
 
 RUNNER = '''

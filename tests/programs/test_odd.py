@@ -173,7 +173,7 @@ def test_every_notebook_and_figure_shows_what_can_be_shown(odd: Odd) -> None:
 
 
 def test_commands_and_figures_are_found_by_themselves() -> None:
-    asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}  # type: ignore[arg-type]
+    asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}
     read_sweeps = {"grid", "status", "check", "reap", "adaptive", "dataset", "init"}
     assert asked == COMMANDS.keys() - read_sweeps
     assert set(FIGURES) == {"rounds"}

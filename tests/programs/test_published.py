@@ -224,15 +224,15 @@ def test_one_factor_scales_every_rate_and_size_and_what_was_scaled_is_written(
     first, scaled_first = grid(name).cells[0], after.cells[0]
     for key in ("bandwidth", "cores"):
         before, found = ours.get(key, (first.value(key),)), after.axes.get(key, (scaled_first.value(key),))
-        assert found == pytest.approx([value * by for value in before])  # type: ignore[operator]
+        assert found == pytest.approx([value * by for value in before])
     for key in ("file_size", "tcp_buffer"):
-        assert scaled_first.value(key) == round(first.value(key) * by)  # type: ignore[operator]
+        assert scaled_first.value(key) == round(first.value(key) * by)
     most = MOST_STREAMS if by < 1 and kind == "netns" else math.inf
-    streams = [value for value in ours["streams"] if value <= most]  # type: ignore[operator]
+    streams = [value for value in ours["streams"] if value <= most]
     assert list(after.axes.get("streams", (scaled_first.value("streams"),))) == streams
     if by < 1:
         for cell in after.cells:
-            assert cell.value("cores") / cell.value("origins") >= FEWEST_CORES  # type: ignore[operator]
+            assert cell.value("cores") / cell.value("origins") >= FEWEST_CORES
     written = smaller.model_dump(mode="json", exclude_unset=True, warnings=False)
     again = Sweep.model_validate(yaml.safe_load(yaml.safe_dump(written)))
     assert again.scale == smaller.scale and smaller.scale is not None
@@ -450,6 +450,6 @@ def test_axes_reach_as_far_as_the_published_ones() -> None:
     # Origins of 100 Gbit/s each: more are more than the hosts carry.
     for name, ends in {"streams": (1, 520), "rtt": (0.1, 120), "cores": (8, 128), "origins": (1, 4)}.items():
         values = grid("chep2023_fig4").axes[name]
-        assert (min(values), max(values)) == ends  # type: ignore[type-var]
+        assert (min(values), max(values)) == ends
     assert 520 in grid("chep2023_fig3").axes["streams"]
     assert grid("usatlas2007").axes["tcp_buffer"][-2:] == (4_000_000, 8_000_000)

@@ -24,7 +24,7 @@ SHIPPED_VERDICTS = ROOT / "examples/terena2005-verdicts.json"
 
 
 def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Run:
-    return Run(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
+    return Run(case, how, repetitions, {}, None, 1.0)
 
 
 def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:

@@ -60,7 +60,7 @@ def _ready() -> bool:
 
 def ranged(query: str) -> list[dict[str, Any]]:
     end = week(RUNS - 1).timestamp() + 2 * DAY
-    return asked("query_range", query=query, start=end - 60 * DAY, end=end, step=DAY)["result"]  # type: ignore[no-any-return]
+    return asked("query_range", query=query, start=end - 60 * DAY, end=end, step=DAY)["result"]
 
 
 def test_every_query_is_one_and_what_is_exported_is_shown() -> None:

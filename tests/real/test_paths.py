@@ -341,7 +341,7 @@ def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> Foun
     shape: dict[str, Any] = {"rtt": asked.rtt, "bandwidth": asked.bandwidth, "mtu": asked.mtu}
     wanted = DeploymentParameters(**shape, tcp_buffer=TCP_BUFFER)
     with played(real, folder) as (session, ends, _):
-        return verify_pods(session, wanted, ends, strict=strict)  # type: ignore[arg-type]
+        return verify_pods(session, wanted, ends, strict=strict)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: F
     # The session opens no more connections than for the usual buffers.
     wanted = DeploymentParameters(rtt=20, bandwidth=0.2, mtu=1500)
     with played(Path(20, 0.2), tmp_path, tcp_buffer=1 << 16) as (session, ends, _):
-        found = verify_pods(session, wanted, ends, strict=True)  # type: ignore[arg-type]
+        found = verify_pods(session, wanted, ends, strict=True)
     assert not found.slow
     assert found.bandwidth is None
     assert all(0 < rate.found < 0.19 for rate in found.rates)
@@ -376,8 +376,8 @@ def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: F
 def test_a_path_is_left_empty(tmp_path: File) -> None:
     path = Path(20, 0.05)
     wanted = DeploymentParameters(rtt=20, bandwidth=0.05)
-    with played(path, tmp_path) as (session, ends, _), module.probed(session, ends):  # type: ignore[arg-type]
-        module._rate(session, wanted, ends, 20.0)  # type: ignore[arg-type]
+    with played(path, tmp_path) as (session, ends, _), module.probed(session, ends):
+        module._rate(session, wanted, ends, 20.0)
         there = {"address": ends[0][1].address, "port": USUAL.probe}
         [(found, _mtu)] = session.tell(["src1"], "round_trips", **there, count=5).values()
         assert min(found) < 21

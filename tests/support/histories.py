@@ -22,7 +22,7 @@ NOISE = 0.03  # from run to run, as a share
 
 def folded(folder: Path, **what: object) -> xr.Dataset:
     """A sweep as its file has it: see `write_sweep`."""
-    made = dataset.fold(write_sweep(folder, AXES, **what), AXES)  # type: ignore[arg-type]
+    made = dataset.fold(write_sweep(folder, AXES, **what), AXES)
     dataset.write(made, folder / "dataset.nc")
     summary = xr.load_dataset(folder / "dataset.nc")
     # Of the made-up cells no client is known; texts may become longer.

@@ -27,7 +27,7 @@ Summary = Callable[[xr.Dataset], xr.Dataset]
 
 
 def _measured(axes: Axes, file: Path, *, change: Summary | None = None, **cells: object) -> None:
-    made = dataset.fold(synthetic.write_sweep(file.parent / "made", axes, **cells), axes)  # type: ignore[arg-type]
+    made = dataset.fold(synthetic.write_sweep(file.parent / "made", axes, **cells), axes)
     dataset.write(made, file)
     if change is not None:
         rewrite(file, change)

@@ -50,6 +50,6 @@ def _main(arguments: tuple[str, ...], output: Path, folder: Path, env: dict[str,
     from tests.support import fakes
 
     fakes.install()
-    from snakemake.cli import main  # type: ignore[import-untyped]
+    from snakemake.cli import main
 
     main()

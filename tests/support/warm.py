@@ -5,8 +5,8 @@ import gc
 
 import nbformat  # noqa: F401
 import pytest  # noqa: F401
-import smart_open  # type: ignore[import-untyped]  # noqa: F401
-import snakemake.notebook  # type: ignore[import-untyped]  # noqa: F401
+import smart_open  # noqa: F401
+import snakemake.notebook  # noqa: F401
 from snakemake import cli
 
 import tests.support.snakemakes  # noqa: F401

@@ -161,7 +161,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
         clock = Clock()
         monkeypatch.setattr(cell, "time", clock)
         site = MemorySite(clock, **what)
-        return cell.measure(site, WANTED, how, "p", lambda *_: None), site  # type: ignore[arg-type]
+        return cell.measure(site, WANTED, how, "p", lambda *_: None), site
 
     return measure
 

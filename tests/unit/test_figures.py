@@ -134,7 +134,7 @@ def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: P
     figure = figures.limits(summary)
     assert "repetitions differ" in texts(figure)
     assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 1
-    first = np.ravel(figure.axes[0].collections[0].get_array())[0]  # type: ignore[arg-type]
+    first = np.ravel(figure.axes[0].collections[0].get_array())[0]
     assert list(LIMITS)[int(first)] == "bandwidth"  # two of three
 
 

@@ -137,7 +137,7 @@ odd = partial(brought, base=SIMPLE)
 
 
 def throughputs(folded: Folded) -> list[float]:
-    return folded.summary.throughput.values.ravel().round(9).tolist()  # type: ignore[no-any-return]
+    return folded.summary.throughput.values.ravel().round(9).tolist()
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_waiting_for_nodes_in_use_holds_nothing(
     wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
     request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, stages.append)
     with testbed.running_pods(server.cluster(), kubernetes(), request) as pods:
-        assert pods == "pods"  # type: ignore[comparison-overlap]
+        assert pods == "pods"
         log.append("up")
     assert log == ["heeded", "heeded", "up", "torn down"]
     assert len(identifiers) == 3

@@ -36,7 +36,7 @@ def test_the_rights_that_are_asked_for_are_those_of_the_shipped_role_and_none_sh
 
 def test_each_distinct_pod_is_rehearsed_once_and_quotas_are_held_to_the_largest_deployment() -> None:
     study = load({"sweep": "local", "testbed": "local"}, ROOT)
-    pairs = study.testbed.pairs  # type: ignore[union-attr]
+    pairs = study.testbed.pairs
     names = [name for name, _ in rehearsal.distinct_jobs(study, pairs)]
     # One client; two values of cores on two pairs of nodes, whose sources are one.
     assert names.count("pod client") == 1

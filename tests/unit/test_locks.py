@@ -50,7 +50,7 @@ def test_a_lock_on_a_file_says_who_holds_it_and_goes_with_a_holder_that_is_kille
         with pytest.raises(LockedError, match=f"^{theirs}$"):
             lock_file(file)
         assert lock_holder(file) == process.pid
-        ours = lock_file(file, "me", lambda name: (told.append(name), process.kill()))  # type: ignore[func-returns-value]
+        ours = lock_file(file, "me", lambda name: (told.append(name), process.kill()))
     assert told == [theirs]
     assert (file.read_text(), lock_holder(file)) == (f"me, pid {os.getpid()}", os.getpid())
     file.write_text("")  # as before the holder has said who it is
@@ -77,7 +77,7 @@ def test_the_machines_lock_is_one_for_all_and_goes_with_a_holder_that_is_killed(
     with held(name) as process:
         with pytest.raises(LockedError, match=f"^a process of this user, pid {process.pid}$"):
             lock_machine(name)
-        os.close(lock_machine(name, lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
+        os.close(lock_machine(name, lambda name: (told.append(name), process.kill())))
     assert told == [f"a process of this user, pid {process.pid}"]
     os.close(lock_machine(name))
 

@@ -227,7 +227,7 @@ def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, m
 
 def shown(capsys: pytest.CaptureFixture[str], record: dict[str, Any], **asked: bool) -> str:
     common = dict.fromkeys(("dryrun", "verbose", "debug_dag", "printshellcmds"), False) | asked
-    handler = LogHandler(SimpleNamespace(**common), None)  # type: ignore[arg-type]
+    handler = LogHandler(SimpleNamespace(**common), None)
     handler.handle(logging.makeLogRecord(record))
     return capsys.readouterr().err
 

@@ -289,7 +289,7 @@ def stalled(generator: np.random.Generator, count: int) -> np.ndarray:
         (stalled, 600, 0.99**3, 0.91),
     ],
 )
-def test_intervals_hold_the_truth(draw, count: int, truth: float, least: float) -> None:  # type: ignore[no-untyped-def]
+def test_intervals_hold_the_truth(draw, count: int, truth: float, least: float) -> None:
     generator = np.random.default_rng(1)
     found = [analysed(draw(generator, count)) for _ in range(400)]
     assert np.mean([one.low <= truth <= one.high for one in found]) >= least

@@ -190,7 +190,7 @@ def test_a_cell_that_breaks_every_deployment_keeps_no_other_from_being_measured(
                 testbed.script.insert(0, NOT_BEGUN)
             return well(*asked)
 
-        testbed.measure = measure  # type: ignore[method-assign]
+        testbed.measure = measure
         run(configuration, logs)
         fruitless = [[NOT_BEGUN]] * runner.GIVE_UP_AFTER
         assert testbed.deployments == [[NOT_BEGUN], [OK, OK, OK, NOT_BEGUN], *fruitless]

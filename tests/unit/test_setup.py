@@ -157,7 +157,7 @@ def test_a_damaged_venv_is_repaired(checkout: Checkout, what: Callable[[Checkout
 def test_a_checkout_in_another_place_is_set_up_anew_with_its_extras(checkout: Checkout, how: object) -> None:
     checkout.set_up("zarr")
     there = checkout.folder.with_name("two")
-    how(checkout.folder, there)  # type: ignore[operator]
+    how(checkout.folder, there)
     other = Checkout(there, checkout.machine)
     (there / ".venv/of-the-first").touch()
     done = other.set_up()

@@ -268,7 +268,7 @@ def killed(configuration: Configuration, folder: Path) -> None:
         left[0] -= 1
         return usual(*given)
 
-    study._Lines.compute, study.AT_ONCE = texts, 2  # type: ignore[assignment]
+    study._Lines.compute, study.AT_ONCE = texts, 2
     study.simulate(configuration, folder / "cells.jsonl", folder, 1)
 
 

@@ -42,7 +42,7 @@ def copied(name: str, begin: float = 1.0, size: int = 100, code: int = 0) -> Cop
     return Copy(name, BEGAN + begin, BEGAN + begin + 1, 1, size, code, "pull")
 
 
-def table(**columns: list[float]) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def table(**columns: list[float]) -> dict[str, np.ndarray]:
     return {name: np.array(values, float) for name, values in columns.items()}
 
 
@@ -236,7 +236,7 @@ def test_a_later_write_does_not_delay_the_first_byte_of_a_file_that_was_made_wit
     times = []
     for name in ("a", "b"):  # events come in order: that of b after the write to a
         (folder / name).hardlink_to(made)
-        wait_until(lambda name=name: first.when(name) is not None, "its first byte is noticed")  # type: ignore[misc]
+        wait_until(lambda name=name: first.when(name) is not None, "its first byte is noticed")
         times.append(first.when("a"))
         with (folder / "a").open("ab") as file:
             file.write(b"y")

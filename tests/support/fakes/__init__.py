@@ -23,4 +23,4 @@ class _Finder:
 def install() -> None:
     """Replace the testbed in this process. Jobs do it by sitecustomize.py, which Python imports at its start."""
     if FOLDER in os.environ:
-        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder)
