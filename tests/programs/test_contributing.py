@@ -174,7 +174,7 @@ from tpcsweep.exporting import exposition
 from tpcsweep.measure import limits
 
 means = defaultdict(lambda: 1.0, rtt_idle=10.0, rtt_loaded=25.0)
-found = limits.numbers(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: 1), [1.0])
+found = limits.evidence(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: 1), [1.0])
 assert found["rtt_stretch"] == 2.5
 
 axes = {"streams": [1, 2], "repetition": [1]}

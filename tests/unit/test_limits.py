@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure import limits
-from tpcsweep.measure.limits import NONE_FOUND, attribute, binding, loss_rate, numbers, ramp_seconds
+from tpcsweep.measure.limits import NONE_FOUND, attribute, binding, evidence, loss_rate, ramp_seconds
 from tpcsweep.variables import LIMIT_REMEDIES, LIMITS, SAMPLES, SHARES, SOURCES, SUMMARY, TRANSFERS
 
 from tests.support.workflow import ROOT
@@ -135,7 +135,7 @@ def test_every_limit_and_figure_that_is_computed_is_in_the_tables() -> None:
     assert {*SHARES, "slow_start"} == set(LIMITS) == set(LIMIT_REMEDIES)
     assert all(LIMIT_REMEDIES.values())
     anything: dict[str, Any] = defaultdict(lambda: 1)
-    computed = numbers(WANTED, anything, anything, anything, (5.0,))
+    computed = evidence(WANTED, anything, anything, anything, (5.0,))
     assert {name for name, figure in SUMMARY.items() if figure.source == "limits"} == set(computed)
     assert {name for name, figure in SUMMARY.items() if figure.source == "shares"} == set(SHARES.values())
     assert set(shares()) == set(SHARES) and NONE_FOUND in SHARES

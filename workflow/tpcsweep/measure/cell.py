@@ -160,7 +160,7 @@ class _Cell:
 
     def _watch(self, show: Callable[[Steady, float], None]) -> None:
         measurement = self._measurement
-        decided, longest = measurement.bounds
+        decide_at, longest = measurement.bounds
         due = self._began + UPDATE_SECONDS
         while not (self._transfers.exhausted or self._transfers.finished):
             self._site.check()
@@ -173,10 +173,10 @@ class _Cell:
                 readings, interval = self._sampler.readings(), self._sampler.interval
                 steady = self._analysed(goodput(readings, interval), interval)
                 show(steady, spent)
-                if measurement.until == "steady" and spent >= decided:
+                if measurement.until == "steady" and spent >= decide_at:
                     if narrow(steady, measurement.precision):
                         return
-                    decided = DECISION_FACTOR * spent
+                    decide_at = DECISION_FACTOR * spent
             if spent >= longest:
                 return
             time.sleep(min(measurement.interval, 0.1))
@@ -297,7 +297,7 @@ class _Cell:
         retransmits = float(samples["retransmits"].sum())
         counts["retransmits"] = None if math.isnan(retransmits) else round(retransmits)
         summary: Summary = _figures(figures) | counts | self._of_transfers(steady)
-        signs = limits.numbers(self._wanted, summary, means, totals, self._transfers.seconds())
+        signs = limits.evidence(self._wanted, summary, means, totals, self._transfers.seconds())
         return summary | _figures(signs)
 
     def _attributed(self, samples: Series, steady: Steady, summary: Summary) -> dict[str, float]:

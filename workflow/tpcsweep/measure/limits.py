@@ -53,7 +53,7 @@ def means(samples: Series, warmup: int) -> dict[str, float]:
     return {name: mean(values[..., first[name] :]) for name, values in samples.items()}
 
 
-def numbers(
+def evidence(
     wanted: Parameters,
     summary: Summary,
     means: Mapping[str, float],
