@@ -46,7 +46,7 @@ from tpcsweep.testbeds.netns import checks as netns
 
 from tests.support import projects, simulated
 from tests.support.notebooks import executed
-from tests.support.pictures import drawn, embedded, hues, pixels
+from tests.support.pictures import drawn, embedded, hues, pixels, words
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT
 
@@ -286,11 +286,6 @@ def test_a_testbed_refuses_a_figure_that_it_cannot_measure() -> None:
     streams = r"^config/published/chep2023_fig3\.yaml: parameters\.streams: given 13, 65"
     with pytest.raises(ConfigurationError, match=streams):
         configuration("chep2023_fig3", testbed="netns", scale="1/400")
-
-
-def words(figure: Figure) -> str:
-    texts = figure.findobj(lambda artist: hasattr(artist, "get_text"))
-    return " ".join(" ".join(text.get_text() for text in texts).split())
 
 
 def draw(name: str, data: Data, *claims: JudgedClaim) -> Figure:
