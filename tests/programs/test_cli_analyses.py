@@ -168,6 +168,7 @@ def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pyt
         "plan 1Gbit/s demo --streams 1,x": "'--streams': 'x' is not allowed. Use a whole number",
         "plan 1Gbit/s demo --loss x": "'--loss': 'x' is not allowed. Use a fraction such as \"1 %\" (%), or a plain",
         "plan 1Gbit/s demo --copy-mode pul": "copy_mode: given 'pul', allowed: pull or push",
+        "plan 1Gbit/s demo --rtt 5ms --tool curl": "allowed: a value in the data: gfal-copy",
     }.items(),
 )
 def test_a_wrong_question_is_an_error_with_the_fix(words: str, said: str) -> None:
