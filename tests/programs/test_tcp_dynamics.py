@@ -98,6 +98,5 @@ def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
     lan, wan = (formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
     assert lan == pytest.approx(1448 / 1500)  # a full path
     assert wan == pytest.approx(UTILISATIONS[1].published, abs=0.0005)
-    # Two MTUs share a path less unequally than published.
     small, large = formulas.shares([row.mtu for row in SHARES])
     assert SHARES[1].published / SHARES[0].published > large / small == pytest.approx(8948 / 1448)

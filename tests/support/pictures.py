@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as a reader sees them: the pixels of a PNG, and what there is to see in them."""
+"""Pictures as a reader sees them: the pixels of a PNG, what there is to see in them, and the words of a figure."""
 
 import base64
 import colorsys
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from bs4 import BeautifulSoup
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -49,6 +50,12 @@ def hues(shown: Pixels, share: float = 1e-3) -> int:
         if max(colour) - min(colour) >= 32:
             found[round(12 * hue) % 12] += much
     return sum(much >= share for much in found.values())
+
+
+def words(figure: Figure) -> str:
+    """All words of a figure, in its order."""
+    texts = figure.findobj(lambda artist: hasattr(artist, "get_text"))
+    return " ".join(" ".join(text.get_text() for text in texts).split())
 
 
 def filled(shown: Pixels) -> float:

@@ -225,7 +225,6 @@ def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
     assert more.endswith("snakemake --config dataset=results/spring/dataset.nc")
     assert json.loads(tpcsweep("import", "spring.yaml", "spring.csv", "--json").stdout)["notes"] == notes
     made = xr.load_dataset("results/spring/dataset.nc")
-    assert made.throughput.sel(repetition=1).values.tolist() == [2, 5]
     assert json.loads(str(made.provenance_record.values[0]))["notes"] == notes
     allowed = "allowed: the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
     assert f"spring.yaml: file: given nothing, {allowed}" in failed("import", "spring.yaml")

@@ -13,7 +13,6 @@ import pytest
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
@@ -23,7 +22,7 @@ from tpcsweep.numbers import short
 from tpcsweep.variables import LIMITS
 
 from tests.support import hostile, synthetic
-from tests.support.pictures import hues, pixels
+from tests.support.pictures import hues, pixels, words
 
 ONE = [1]
 AXES: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1, 2]}
@@ -45,14 +44,6 @@ def panels(figure: Figure) -> list[Axes]:
     return [axes for axes in figure.axes if axes.get_visible() and axes.get_label() != "<colorbar>"]
 
 
-def texts(figure: Figure) -> str:
-    """All words of a figure: its own, those of legends, those inside axes and the titles of axes."""
-    shown = [*figure.texts]
-    for one in (*figure.legends, *figure.axes):
-        shown += one.get_texts() if isinstance(one, Legend) else [*one.texts, one.title]
-    return " ".join(" ".join(text.get_text() for text in shown).split())
-
-
 @pytest.mark.parametrize(
     ("axes", "count"),
     [
@@ -67,7 +58,7 @@ def test_every_other_value_has_a_panel(tmp_path: Path, axes: dict[str, Sequence[
     drawn = [draw(groups.summary) for draw in (figures.heatmap, figures.lines, figures.limits)]
     surface = figures.surface(groups.summary)
     if sum(len(values) > 1 for name, values in axes.items() if name != "repetition") < 2:
-        assert "no surface to draw" in texts(surface)
+        assert "no surface to draw" in words(surface)
     else:
         drawn.append(surface)
     for figure in drawn:
@@ -96,7 +87,7 @@ def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
     summary.predicted.loc[EACH[5]] = True
     heat_map = figures.heatmap(summary)
     for figure in (heat_map, figures.surface(summary), figures.lines(summary)):
-        shown = texts(figure)
+        shown = words(figure)
         assert [mark for mark in figures.MARKS.values() if mark.meaning not in shown] == []
     assert sum(bool(patch.get_hatch()) for patch in heat_map.axes[0].patches) == 2
 
@@ -124,7 +115,7 @@ def test_the_map_of_limits_names_what_bound_cells_and_has_their_throughput(tmp_p
     figure = figures.limits(groups.summary)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["B: the path's bandwidth", "W: TCP's window"]
-    assert short(float(groups.summary.throughput.sel(EACH[1]).mean())) in texts(figure)
+    assert short(float(groups.summary.throughput.sel(EACH[1]).mean())) in words(figure)
     assert set(COLOURS) == set(LIMITS)
 
 
@@ -132,7 +123,7 @@ def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: P
     summary = folded(tmp_path, {**FOUR, "repetition": [1, 2, 3]}).summary
     summary["limit"].loc[EACH[0] | {"repetition": 1}] = "machine"
     figure = figures.limits(summary)
-    assert "repetitions differ" in texts(figure)
+    assert "repetitions differ" in words(figure)
     assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 1
     first = np.ravel(figure.axes[0].collections[0].get_array())[0]
     assert list(LIMITS)[int(first)] == "bandwidth"  # two of three
@@ -141,7 +132,7 @@ def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: P
 def test_a_failed_repetition_is_marked_and_left_out(clean: dataset.Folded, tmp_path: Path) -> None:
     assert not figures.heatmap(clean.summary).legends
     groups = folded(tmp_path, AXES, failed=[EACH[0] | {"repetition": 2}])
-    shown = texts(figures.heatmap(groups.summary))
+    shown = words(figures.heatmap(groups.summary))
     assert "failed" in shown
     expected = float(groups.summary.throughput.sel(rtt=5, streams=1, repetition=1))
     assert f"{expected:.3f}" in shown
@@ -159,10 +150,10 @@ def test_repetitions_are_averaged_and_bands_span_all_of_them(clean: dataset.Fold
 def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     groups = folded(tmp_path, FOUR, failed=[{}])
     for draw in (figures.heatmap, figures.surface, figures.lines):
-        assert "failed" in texts(draw(groups.summary))
+        assert "failed" in words(draw(groups.summary))
     for draw in (figures.cpu, figures.limits):
-        assert "No cell" in texts(draw(groups.summary))
-    assert "No cell" in texts(figures.series(groups.summary, groups.samples))
+        assert "No cell" in words(draw(groups.summary))
+    assert "No cell" in words(figures.series(groups.summary, groups.samples))
 
 
 def test_every_cell_has_a_series_or_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +163,7 @@ def test_every_cell_has_a_series_or_it_is_said(tmp_path: Path, monkeypatch: pyte
     assert_shows(figure, tmp_path)
     monkeypatch.setattr("tpcsweep.figures.cells._MOST_PANELS", 2)
     figure = figures.series(groups.summary, groups.samples)
-    assert "2 of 4 measured cells" in texts(figure) and "not steady" in texts(figure)
+    assert "2 of 4 measured cells" in words(figure) and "not steady" in words(figure)
     assert len(panels(figure)) == 2
 
 
@@ -181,7 +172,7 @@ def test_more_panels_than_fit_are_said(tmp_path: Path, monkeypatch: pytest.Monke
     axes: dict[str, Sequence[Value]] = {"origins": [1, 2], "tcp_buffer": [4096, 8192, 12288], **FOUR}
     figure = figures.heatmap(folded(tmp_path, axes).summary)
     assert len(panels(figure)) == 4
-    assert "4 of 6 panels, evenly over their values" in texts(figure)
+    assert "4 of 6 panels, evenly over their values" in words(figure)
     first, *_, last = [axes.get_title() for axes in panels(figure)]
     assert "4 KiB" in first and "12 KiB" in last
 
@@ -196,7 +187,7 @@ def test_maps_of_many_values_stay_of_a_size_and_have_no_numbers(tmp_path: Path) 
         assert (named[0], named[-1]) == ("1", "40")
         assert len(drawn.get_xticks()) < 20
         assert max(figure.get_size_inches()) < 12
-    assert "24 of 40 values of streams, evenly over them" in texts(figures.surface(summary))
+    assert "24 of 40 values of streams, evenly over them" in words(figures.surface(summary))
 
 
 def test_marks_of_one_cell_are_side_by_side(tmp_path: Path) -> None:
@@ -215,7 +206,7 @@ def test_intervals_are_drawn_themselves_and_not_marked(tmp_path: Path) -> None:
     low, high = (summary[f"throughput_{end}"].sel(streams=2, rtt=50.0).item() for end in ("low", "high"))
     [shown] = [text for text in drawn.texts if text.get_position()[0] == 1.5 and "–" in text.get_text()][1:]
     assert [float(end) for end in shown.get_text().split("–")] == pytest.approx([low, high], rel=0.01)
-    assert "Small numbers: 95 % confidence interval" in texts(figure)
+    assert "Small numbers: 95 % confidence interval" in words(figure)
 
 
 @pytest.mark.parametrize("name", ["heatmap", "lines", "surface", "limits", "cpu"])
@@ -234,7 +225,7 @@ def test_chosen_axes_take_the_place_of_streams_and_rtt(tmp_path: Path) -> None:
     figure = figures.lines(folded(tmp_path, axes).summary, ("rtt", "queue_limit"))
     assert [axes.get_title() for axes in panels(figure)] == [f"streams {count}" for count in (1, 2, 4)]
     assert {axes.get_xlabel() for axes in panels(figure)} == {"RTT (ms)"}
-    assert "queue limit 1000 queue limit sized to the path" in texts(figure)
+    assert "queue limit 1000 queue limit sized to the path" in words(figure)
 
 
 def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(tmp_path: Path) -> None:

@@ -214,6 +214,5 @@ def test_failed_transfers_and_cells_that_were_not_measured(summary: xr.Dataset, 
     assert table[counts].to_numpy().tolist() == [[4, 43, 3, 1, 3, 0], [3, 30, 0, 0, 3, 0]]
     write_csv(table, tmp_path / "census.csv")
     assert list(pd.read_csv(tmp_path / "census.csv")) == ["xrootd", *TABLE]
-    # A census is of any axis and of fixed parameters.
     assert census(summary, "streams")["cells"].tolist() == [7]
     assert census(summary.sel(origins=2), "origins")["cells"].tolist() == [7]

@@ -81,7 +81,6 @@ def test_what_data_do_not_show_is_not_determined(axes: Any, fixed: Any, unknown:
     found = fit(MODELS["window"], observations, resamples=20)
     assert all(not found.determined[name] and reason in found.reasons[name] for name in unknown)
     assert found.determined["efficiency" if "window" in unknown else "window"]
-    # The fit predicts these cells all the same.
     assert found.estimate(observations.frame) == pytest.approx(observations.throughput, rel=0.2)
 
 
@@ -370,9 +369,7 @@ def test_without_intervals_errors_are_a_share_that_repetitions_tell(spread: floa
     ds = ds.assign_coords(rtt=[1], streams=range(12), repetition=range(repetitions))
     found = observe(ds)
     assert np.allclose(share(found), max(spread, 0.05), rtol=0.6)
-    # The error of the fastest is not that of the slowest.
     assert found.error[-1] > 20 * spread * found.error[0]
-    # And where nothing is repeated it is a share too.
     assert np.allclose(share(observe(ds.isel(repetition=[0]))), 0.2)
 
 

@@ -249,7 +249,6 @@ def test_what_was_measured_comes_back_and_between_it_lie_lines(seed: int) -> Non
     between = xr.Dataset(coords={"tool": ["davix"], "rtt": [10**0.5], "streams": [4]})
     ends = ds.throughput.sel(tool="davix", streams=4, rtt=[1.0, 10.0])
     assert np.allclose(table.predict(between).throughput, np.sqrt(ends.prod()))
-    # Beyond the ends it stays as it is there, and says so.
     beyond = table.predict(between.assign_coords(rtt=[1000.0]))
     assert np.allclose(beyond.throughput, ds.throughput.sel(tool="davix", streams=4, rtt=100.0))
     assert beyond.extrapolated.all()

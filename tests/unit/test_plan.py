@@ -128,7 +128,6 @@ def test_what_lies_beyond_the_data_is_kept_apart_and_marked() -> None:
     assert (cores, origins) == (5, 2) and streams >= 10
     assert answer.verdict.endswith(", reached beyond the data by extrapolation")
     assert not answer.settings["extrapolated"].any() and answer.beyond["extrapolated"].all()
-    # A given value beyond the data marks every setting.
     answer = plan(Known(), 1, rtt="100 ms")
     assert answer.reached and answer.settings["extrapolated"].all()
     assert answer.verdict == "reached, extrapolated"

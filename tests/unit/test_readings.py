@@ -50,17 +50,6 @@ def test_an_interval_in_which_the_machines_clock_has_hardly_ticked_counts_as_lit
     assert [found[f"machine_{name}"] for name in ("others", "cpu")] == pytest.approx([0.026 / 0.04, 1.0])
 
 
-def test_a_rate_between_late_readings_counts_by_its_length() -> None:
-    # A tenth of a second late, then two within a hundredth of one: 1 Gbit/s all the time but for that instant.
-    at = {0.0: 0, 0.1: 12_500_000, 0.29: 36_250_000, 0.3: 62_500_000, 0.4: 75_000_000}
-    readings = [ZERO._replace(time=time, payload=payload) for time, payload in at.items()]
-    found = sampled_series(readings, 0.1)
-    assert found["time"] == pytest.approx([0.1, 0.2, 0.3, 0.4])
-    assert found["goodput"].mean() == pytest.approx(75_000_000 * 8e-9 / 0.4)
-    assert found["goodput"][:2] == pytest.approx(1.0)
-    assert goodput(readings, 0.1) == pytest.approx(found["goodput"])
-
-
 @given(st.lists(st.tuples(st.floats(0.001, 2), st.integers(0, 10**9)), min_size=1, max_size=40))
 def test_nothing_is_lost_or_made_up_between_readings(steps: list[tuple[float, int]]) -> None:
     readings = [ZERO]
@@ -72,6 +61,7 @@ def test_nothing_is_lost_or_made_up_between_readings(steps: list[tuple[float, in
     largest = max(payload / length for length, payload in steps)
     assert sent - 0.1 * largest - 1 <= arrived <= sent * (1 + 1e-9) + 1
     assert (found["goodput"] <= largest * 8e-9 * (1 + 1e-6) + 1e-9).all()
+    assert goodput(readings, 0.1) == pytest.approx(found["goodput"])
 
 
 def test_a_sampler_keeps_its_interval_though_reading_takes_time() -> None:

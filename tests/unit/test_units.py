@@ -117,21 +117,7 @@ def test_canonical_text_is_exact_and_safe_in_a_file_name(one: float, other: floa
     assert [canonical(value) for value in (50.0, 50, 0.5, 0.0)] == ["50", "50", "0.5", "0"]
 
 
-TEXTS = [
-    "64 MiB",
-    "64MiB",
-    "64 bytes",
-    "64 µs",
-    "2 Gbps",
-    "64 Mib",
-    "64 ms",
-    "-1 B",
-    "1e3",
-    64,
-    -1,
-    True,
-    None,
-]
+TEXTS = ["64 MiB", "64MiB", "64 bytes", "64 µs", "2 Gbps", "64 Mib", "-1 B", "1e3", 64, -1, True, None]
 BOUNDED = Quantity(units.SIZE, 1280, 4096), [1279, 1280, 4096, 4097]
 
 
