@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as others install it, and what a checkout says in more than one file."""
 
+import ast
 import os
 import re
 import sys
@@ -24,7 +25,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BIN = Path(sys.executable).parent
 DEBIAN = {"simgrid"}
 """Modules that a package of Debian has and none of PyPI."""
-IMPORTED = re.compile(r"^ *(?:from (?=\w+\S* import )|import )(\w+)", re.MULTILINE)
 
 
 TEXTS = {file.stem.partition("-")[2]: file.read_text() for file in ROOT.glob("envs/requirements*.in")}
@@ -69,12 +69,22 @@ def test_whatever_the_package_imports_is_asked_for() -> None:
     unknown = {}
     for file in PACKAGE.rglob("*.py"):
         beside = {path.stem for path in file.parent.glob("*.py")}  # scripts that Debian's Python runs
-        imported = set(IMPORTED.findall(file.read_text()))
-        for module in imported - sys.stdlib_module_names - beside - DEBIAN - {"tpcsweep"}:
+        for module in imported(file) - sys.stdlib_module_names - beside - DEBIAN - {"tpcsweep"}:
             names = {canonicalize_name(name) for name in distributions.get(module, ())}
             if not names & (asked | brought):
                 unknown[module] = file
     assert not unknown
+
+
+def imported(file: Path) -> set[str]:
+    """The top-level names of what a file imports, wherever it does so."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names}
 
 
 def test_the_version_is_the_same_wherever_it_stands(metadata: Message) -> None:
