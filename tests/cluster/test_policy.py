@@ -111,7 +111,7 @@ def measuring(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_cells_are_measured_behind_it(measuring: Measuring) -> None:
-    first, *_ = measuring.sweep.staged()  # the job has not published any yet
+    first, *_ = measuring.sweep.staged()  # the job publishes cells at its end
     cell = json.loads(first.read_bytes())
     assert cell["status"] == "ok", cell["message"]
 

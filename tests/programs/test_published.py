@@ -363,6 +363,7 @@ def test_a_figure_is_drawn_of_data_from_elsewhere(tmp_path: Path) -> None:
 
 def test_a_scaled_dataset_says_its_scale_in_every_title(tmp_path: Path) -> None:
     scaled_down = configuration("chep2024_fig8", tmp_path, scale="1/100")
+    assert scaled_down.folder == tmp_path / "chep2024_fig8_scaled_1_100@simulation"
     data = Data(simulated.write(scaled_down, tmp_path / "dataset.nc"))
     assert data.summary.attrs["scale"] == "1/100"
     said = "simulated, testbed simulation, scaled 1/100: bandwidth, cores, files and buffers × 1/100"

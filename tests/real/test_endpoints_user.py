@@ -48,11 +48,8 @@ class Installer(User):
 def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installer]:
     with made(Installer, "tpcpip") as user:
         wheel, home = wheel_in(tmp_path_factory.mktemp("wheel")), user.home
-        uv = [
-            f"{BIN}/uv",
-            "--quiet",
-            "--system-certs",
-        ]  # a site's own authority among them, as in envs/setup.sh
+        # The system's certificates include a site's own authority, as in envs/setup.sh.
+        uv = [f"{BIN}/uv", "--quiet", "--system-certs"]
         subprocess.run([*uv, "venv", "--python", sys.executable, home / "venv"], check=True)
         install = [*uv, "pip", "install", "--python", home / "venv/bin/python"]
         subprocess.run([*install, "--constraint", ROOT / "envs/requirements.txt", wheel], check=True)

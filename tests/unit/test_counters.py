@@ -58,7 +58,7 @@ def test_descendants_have_a_root_above() -> None:
 
 
 def test_a_program_that_xrootd_runs_for_a_copy_counts_until_it_ends(tmp_path: Path) -> None:
-    """Even without a connection; its server is another program of the node."""
+    """It counts without a connection, too. The server itself does not count."""
     server = tmp_path / "xrootd"
     server.symlink_to("/bin/bash")  # a process is named by its file
     proc, (taken, given) = os.open("/proc", os.O_RDONLY), os.pipe()

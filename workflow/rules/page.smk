@@ -7,7 +7,7 @@ rule page:
         dataset="<results>/{study}/dataset.nc",
         claims="<results>/{study}/claims.json",
         models="<results>/{study}/models.json",
-        # The page links the notebooks.
+        # The page links existing files only.
         notebooks=multiext(
             "<results>/{study}/notebooks/",
             "surface.html",

@@ -9,7 +9,7 @@ from decimal import Decimal
 from numbers import Integral
 
 CONFIDENCE = 0.95
-"""Of every interval and test that compares, models or judges cells, and of a dataset that does not say its own."""
+"""Confidence level of the intervals and tests that compare, model and judge cells, and the default of a dataset's."""
 
 AXIS_DIGITS = 6
 """Significant digits of configured values, such as those of an axis; measured values have three."""

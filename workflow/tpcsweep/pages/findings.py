@@ -202,20 +202,22 @@ def _range(name: str, ends: tuple[int, int] | None, cells: _Cells) -> str:
 
 
 def _effects(cells: _Cells) -> Iterator[Sentence]:
-    """Compare throughput at the last and first value of each axis, over settings that differ in nothing else."""
+    """Compare throughput at the last and first value of each axis, over settings that differ in nothing else.
+
+    Repetitions of a setting count once, by the mean of their logarithms.
+    """
     shape = tuple(map(len, cells.axes.values()))
     number = np.arange(len(cells.throughput)).reshape(shape)
-    positive = np.ma.masked_invalid(np.where(cells.throughput > 0, cells.throughput, np.nan)).reshape(shape)
-    logs = np.ma.log(positive)
+    logs = settings = np.ma.log(cells.throughput.reshape(shape))  # masked without a positive number
     if REPETITION in cells.axes:
-        logs = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
+        settings = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
     texts, held = [], set[int]()
     for axis in cells.several():
         values = cells.axes[axis]
         if isinstance(values[0], str) and len(values) > 2:  # words have no order
             continue
         dimension, ends = list(cells.axes).index(axis), [0, -1]
-        first, last = (np.ma.take(logs, [end], dimension) for end in ends)
+        first, last = (np.ma.take(settings, [end], dimension) for end in ends)
         change = last - first
         count = int(change.count())
         if not count:
@@ -225,7 +227,7 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
         instead = f"{cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
         times = f"{short(float(np.exp(change.mean())), 2)} times"
         texts.append(f"{instead}: {times} ({sure}{count} pair{'s' * (count > 1)})")
-        masked = np.ma.getmaskarray(change) | np.ma.getmaskarray(positive).take(ends, dimension)
+        masked = np.ma.getmaskarray(change) | np.ma.getmaskarray(logs).take(ends, dimension)
         held.update(number.take(ends, dimension)[~masked].tolist())
     if texts:
         start = "Throughput changes in the geometric mean of settings that differ in nothing else (95 % intervals):"

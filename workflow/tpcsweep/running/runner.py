@@ -130,7 +130,8 @@ class _Job:
             try:
                 with self._testbed.deployed(self._configuration.testbed, self._request) as site:
                     well, reason = self._cells(site)
-                failed_starts = 0 if well else failed_starts
+                if well:
+                    failed_starts = 0
             except FaultError as error:  # everything had started, and something ended before it was ready
                 reason = str(error)
             except deployment_errors(self._configuration) as error:
@@ -183,7 +184,7 @@ class _Job:
                 result = self._cell(site, task, origin)
             except BrokenError as error:
                 self.remaining.popleft()
-                if task.earlier is None:  # without a measurement: last, as it may break every deployment
+                if task.earlier is None:  # not measured yet: it goes last, as it may break every deployment
                     self.remaining.append(task)
                 return well, site.explain(error)
             self.remaining.popleft()

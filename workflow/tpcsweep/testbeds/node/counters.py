@@ -98,7 +98,7 @@ class OriginCounters:
     def unfinished(self) -> int:
         """Count connections that the server, or a tool's server, has not yet accepted, served or closed.
 
-        Programs that copy count, too: before it has a connection, one outlasts the client that asked for it.
+        Programs that copy count, too: a new one has no connection yet, and runs on without its client.
 
         Raises PermissionError if the node hides the programs' open files.
         """
