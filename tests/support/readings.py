@@ -5,4 +5,10 @@ import math
 
 from tpcsweep.measure.readings import Reading
 
-ZERO = Reading(0.0, 0, 0, 0, (0.0, 0.0), (0.0,), *[0] * 11, math.nan, math.nan, 0, *[math.nan] * 3, 0, 0)
+UNKNOWN = "rtt_loaded", "cwnd", "source_thread", "destination_thread", "client_thread"
+COUNTS = (name for name in Reading._fields if name not in Reading._field_defaults)
+ZERO = Reading(
+    **dict.fromkeys(COUNTS, 0)
+    | dict.fromkeys(UNKNOWN, math.nan)
+    | {"time": 0.0, "source_cpu": (0.0, 0.0), "destination_cpu": (0.0,)}
+)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tpcsweep.running import studies
+from tpcsweep.variables import SOURCES
 
 from docs import architecture, commands
 from tests.support.notebooks import code_of
@@ -48,12 +49,12 @@ def test_names_in_texts_exist(text: Path) -> None:
     assert not missing
 
 
-def test_the_functions_on_the_way_of_a_cell_exist() -> None:
+def test_the_functions_on_the_way_of_a_cell_and_of_figures_exist() -> None:
     text = (ROOT / "docs/developing.md").read_text()
     way = text.partition("## The way of a cell")[2].partition("\n## ")[0]
     names = set(re.findall(r"`(\w+(?:\.\w+)+)`", way)) - {"not_measured.json"}
     assert len(names) > 20
-    for name in names:
+    for name in names | set(re.findall(r"`(\w+(?:\.\w+)+)`", " ".join(SOURCES.values()))):
         pkgutil.resolve_name(f"tpcsweep.{name}")
 
 

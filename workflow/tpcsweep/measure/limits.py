@@ -96,7 +96,7 @@ def attribute(
 ) -> dict[str, float]:
     """Attribute the time of a cell to limits, by its samples after the warm-up.
 
-    `moving` is a `transfers.moving_share`. `signs` are the cell's `numbers`, its `rtt_idle`, and its shares of
+    `moving` is a `transfers.moving_share`. `signs` are the cell's `evidence`, its `rtt_idle`, and its shares of
     throttled scheduling periods. The shares of `SHARES` add up to 1 if there is a sample, and are NaN otherwise.
     """
     streams = wanted.streams * wanted.tcp_streams
