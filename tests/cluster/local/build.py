@@ -56,9 +56,6 @@ MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"
 """A module of its own: as a part of the other one it would have half of Kubernetes compiled with other libraries."""
 SHOWN = 250  # of so many compiled packages one is named
 
-ASIDE = 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec nice -n 19 "$@"'
-"""Where the kernel shares the CPUs among sessions (sched_autogroup), `nice` counts only inside of one."""
-
 BASE = "bookworm"
 ENGINE = r"""
 engine() { buildah --root "$PWD/images" --runroot "$PWD/run" --storage-driver overlay "$@" >&2; }
@@ -231,12 +228,12 @@ def require_go(module: Path = GO) -> None:
 
 
 def go(arguments: list[str], module: Path, environment: dict[str, str]) -> None:
-    """Run `go` behind everything else that this machine does; raises BuildError with the lines that it stopped at.
+    """Run `go`; raises BuildError with the lines that it stopped at.
 
-    It ends with this process, in a session of its own.
+    It ends with this process, in a session of its own: the kernel shares the CPUs among sessions.
     """
     begun = time.monotonic()
-    command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", ASIDE, "aside", "go", *arguments]
+    command = ["setpriv", "--pdeathsig", "KILL", "go", *arguments]
     last: deque[str] = deque(maxlen=30)
     compiled = 0
     with subprocess.Popen(
@@ -327,7 +324,6 @@ def everything() -> None:
 
 
 if __name__ == "__main__":
-    os.nice(19)
     try:
         everything()
     except BuildError as error:
