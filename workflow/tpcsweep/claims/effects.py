@@ -8,7 +8,7 @@ are averaged as logarithms.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -143,19 +143,16 @@ class Peak:
     ratio: Interval  # throughput before the fall over that after it
 
 
-def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1) -> Peak | None:
-    """Return whether a curve first rises and then falls, or None for fewer than three points.
+def peak(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Peak:
+    """Return whether a curve of three points or more first rises and then falls.
 
     A rise or fall is a difference between any two points. Each is tested against the number of differences in all
     curves (Bonferroni), so that the largest noise is no peak. A curve without any fall or without any rise of `MARGIN`
     or more contradicts. Errors are the standard errors of the levels' logarithms; `comparisons` is the number of
     curves.
     """
-    count = len(levels)
-    if count < 3:
-        return None
     logs, error = np.log(np.asarray(levels, float)), np.asarray(errors, float)
-    first, second = np.triu_indices(count, 1)
+    first, second = np.triu_indices(logs.size, 1)
     drop, noise = logs[first] - logs[second], np.hypot(error[first], error[second])
     tail = (1 - CONFIDENCE) / (len(drop) * comparisons)
     strict, once = stats.norm.isf(tail), stats.norm.isf((1 - CONFIDENCE) / comparisons)
