@@ -22,24 +22,8 @@ from tpcsweep.models.learned import fit_process, fit_table
 from tpcsweep.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.models.predictor import Predictor
 
-__all__ = [
-    "MODELS",
-    "Fit",
-    "Model",
-    "Observations",
-    "Predictor",
-    "Saved",
-    "SavedError",
-    "choose",
-    "current",
-    "fit",
-    "fit_all",
-    "fit_process",
-    "fit_table",
-    "observe",
-    "read_fits",
-    "save_fits",
-]
+__all__ = ["MODELS", "Fit", "Model", "Observations", "Predictor"]  # what others import from here
+__all__ += ["choose", "fit", "fit_process", "fit_table", "observe"]
 
 FORMAT = 5
 
@@ -55,7 +39,7 @@ def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
     try:
         observations = observe(summary)
     except NothingMeasuredError as error:
-        save_fits(path, str(summary.attrs["title"]), {}, Choice.none(str(error)))
+        save_fits(path, str(summary.attrs["title"]), {}, Choice(problems=(str(error),)))
         return
     # Without a limit on threads each worker uses all cores.
     with threadpool_limits(1), signals.workers(processes) as pool:
@@ -102,24 +86,14 @@ class Saved:
         return self.formula if learner is None else learner(observations)
 
 
-def save_fits(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
+def save_fits(path: Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
     """Write fits and choice to a file, replacing it atomically."""
-    content = {
-        "format": FORMAT,
-        "label": label,
-        "fits": {name: fit.to_dict() for name, fit in fits.items()},
-        "choice": choice.to_dict(),
-    }
-    write_json(Path(path), content)
+    contents = {name: fit.to_dict() for name, fit in fits.items()}
+    write_json(path, {"format": FORMAT, "label": label, "fits": contents, "choice": choice.to_dict()})
 
 
 def read_fits(path: str | Path) -> Saved:
-    """Read a file that `save_fits` wrote.
-
-    Raises:
-        SavedError: If the file has another format.
-        OSError: If the file cannot be read.
-    """
+    """Read a file that `save_fits` wrote. Raises SavedError if it has another format, OSError if unreadable."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:

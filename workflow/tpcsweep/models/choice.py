@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -58,31 +58,24 @@ class Fold:
 class Choice:
     """Outcome of cross-validation."""
 
-    errors: pd.DataFrame
+    errors: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row for each model, kind, and interpolation or extrapolation: number of cells and their errors."""
-    scores: pd.DataFrame  # one row for each model, best first: score (Gbit/s), tied with the best, skill
-    predictions: pd.DataFrame
-    """One row for each left-out cell: model, kind, held, row, inside, measured, predicted."""
+    scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["model"]))
+    """One row for each model, best first: score (Gbit/s), tied with the best, skill."""
     best: str = ""
     """Model for predictions inside the data; empty if no fold was possible.
     It is the first model tied with the best: `LEARNED` before formulas, each in the order of their scores."""
     problems: tuple[str, ...] = ()
 
-    @classmethod
-    def none(cls, problem: str) -> Choice:
-        """Return the outcome when no model can be chosen."""
-        return cls(pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), "", (problem,))
-
     @property
     def winner(self) -> str:
         """Name of the model with the best score; empty if no fold was possible."""
-        return str(self.scores["model"].iloc[0]) if len(self.scores) else ""
+        return next(map(str, self.scores["model"]), "")
 
     @property
     def formula(self) -> str:
         """Name of the best formula, which predicts settings beyond the data."""
-        models = [] if self.scores.empty else self.scores["model"]
-        return next((str(name) for name in models if name not in LEARNED), "")
+        return next((str(name) for name in self.scores["model"] if name not in LEARNED), "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as JSON types, without the single predictions."""
@@ -117,7 +110,7 @@ def choose(
     """
     folds = make_folds(observations)
     if not folds:
-        return Choice.none("no axis has enough values to leave one out")
+        return Choice(problems=("no axis has enough values to leave one out",))
     starts = {name: whole.values for name, whole in fits.items() if whole.ok}
     candidates: dict[str, Candidate] = {
         **{name: partial(_fitted, model, starts.get(name)) for name, model in models.items()},
@@ -136,7 +129,7 @@ def choose(
     inside = predictions[predictions["inside"]]
     asked = next((part for part in (inside[inside["kind"] == RUN], inside) if len(part)), predictions)
     best = _best(_losses(asked, units))
-    return Choice(errors, _scores(_losses(predictions, units)), predictions, best, problems)
+    return Choice(errors, _scores(_losses(predictions, units)), best, problems)
 
 
 def make_folds(observations: Observations) -> list[Fold]:
