@@ -30,7 +30,7 @@ MOST_CHOSEN = 48
 
 BAND = 40  # fewest cells of similar throughput in a band of the scatter; fewer do not determine its tails
 
-_QUANTILES = np.linspace(0.005, 0.995, 100)
+QUANTILES = np.linspace(0.005, 0.995, 100)
 _FARTHEST = 20.0  # largest factor between measured and predicted throughput; larger ones are clipped
 _EQUAL = 6  # digits of log(throughput) to which two predictions are equal
 
@@ -129,16 +129,12 @@ class Scatter:
             np.array([_quantiles(residuals[rows], freedom) for rows in bands]),
         )
 
-    @classmethod
-    def none(cls) -> Scatter:
-        return cls(np.zeros(1), np.zeros((1, len(_QUANTILES))))
-
     def residuals(self, levels: Floats, rates: Floats) -> Floats:
         """Return residuals (draws × points) for probabilities (draws) and predicted rates in Gbit/s (points).
 
         Between the medians of bands the residuals change linearly with the logarithm of the rate.
         """
-        each = np.array([np.interp(levels, _QUANTILES, band) for band in self.quantiles])
+        each = np.array([np.interp(levels, QUANTILES, band) for band in self.quantiles])
         place = np.log(np.maximum(rates, 1e-9))
         shares = np.array([np.interp(place, self.at, share) for share in np.eye(len(self.at))])
         return np.asarray(each.T @ shares)
@@ -267,12 +263,12 @@ def _bands(place: Floats) -> NDArray[np.int64]:
 
 def _quantiles(residuals: Floats, freedom: float) -> Floats:
     count = len(residuals)
-    known = np.clip(_QUANTILES, 1 / (count + 1), count / (count + 1))
+    known = np.clip(QUANTILES, 1 / (count + 1), count / (count + 1))
     middle = float(np.median(residuals))
     away = np.quantile(residuals, known, method="weibull") - middle
     if count > 1:
-        away = away * np.where(known == _QUANTILES, 1.0, stats.norm.ppf(_QUANTILES) / stats.norm.ppf(known))
-    wider = stats.t.ppf(_QUANTILES, max(freedom, 1.0)) / stats.norm.ppf(_QUANTILES)
+        away = away * np.where(known == QUANTILES, 1.0, stats.norm.ppf(QUANTILES) / stats.norm.ppf(known))
+    wider = stats.t.ppf(QUANTILES, max(freedom, 1.0)) / stats.norm.ppf(QUANTILES)
     return np.asarray(middle + away * wider)
 
 
