@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tpcsweep.configuration.parameters import Parameters, Value, show_value
+from tpcsweep.configuration.parameters import Parameters, Value, show_value, value_text
 from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
 from tpcsweep.models import Fit, Observations, Predictor, Saved, fit
 from tpcsweep.models.base import DEFAULTS, json_content
@@ -176,7 +176,7 @@ def plan(
     Raises:
         ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
     """
-    question = check_question(target=target, probability=probability, **fixed)
+    question = validated(Question, {"target": target, "probability": probability, **fixed})
     wanted, sure, given = question.target, question.probability, question.given
     if wanted is None:
         raise refused("target", "nothing", 'this key is needed, such as "100 Gbit/s"')
@@ -219,7 +219,7 @@ def best_measured(observations: Observations, given: Given) -> str:
     if rows.empty:
         return ""
     best = rows.loc[rows["throughput"].idxmax()]
-    knobs = ", ".join(f"{name} {_shown(name, best[name])}" for name in KNOBS if name in best)
+    knobs = ", ".join(f"{name} {value_text(name, best[name])}" for name in KNOBS if name in best)
     return f"The best measured cell has {short(best['throughput'])} Gbit/s: {knobs}."
 
 
@@ -235,11 +235,8 @@ def select_models(
 ) -> tuple[Predictor, Predictor | None, str]:
     """Return the model inside the data, the formula beyond them (or None), and a description of the data.
 
-    Formulas ignore words. If only some cells have the given words, the formula is fitted to these cells.
-
-    Raises:
-        ConfigurationError: If no cell has a given word.
-        SavedError: If no model was chosen.
+    Formulas ignore words. If only some cells have the given words, the formula is fitted to these cells. Raises
+    ConfigurationError if no cell has a given word, SavedError if no model was chosen.
     """
     frame, label = observations.frame, saved.label
     rows, problems = np.ones(len(frame), bool), []
@@ -261,23 +258,13 @@ def select_models(
     return (formula, formula, f"{label}, {words} alone") if isinstance(best, Fit) else (best, formula, label)
 
 
-def check_question(**content: object) -> Question:
-    """Check a question.
-
-    Raises:
-        ConfigurationError: With all problems of the question.
-    """
-    question: Question = validated(Question, content)
-    return question
-
-
 def _price(settings: pd.DataFrame, target: float, probability: float) -> list[str]:
     """Describe the setting that would suffice without the model's margin, if it differs."""
     likely = settings[settings["probability"] >= probability]
     if likely.empty or likely["assured"].iloc[0] >= target:
         return []
     first = likely.iloc[0]
-    knobs = ", ".join(f"{name} {_shown(name, first[name])}" for name in KNOBS)
+    knobs = ", ".join(f"{name} {value_text(name, first[name])}" for name in KNOBS)
     chance = f"{100 * first['probability']:.1f} %"
     return [f"Without the margin for choosing among settings, {knobs} would be enough ({chance})."]
 
@@ -309,8 +296,7 @@ def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
 def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
     """Return all settings to try, cheapest first: measured values, and up to `reach` times the largest.
 
-    Raises:
-        ConfigurationError: If a parameter that varies in the data is missing, a list, or an unknown word.
+    Raises ConfigurationError if a parameter that varies in the data is missing, a list, or an unknown word.
     """
     _refuse(domain, fixed)
     knobs = [_knob(name, domain, fixed, reach) for name in KNOBS]
@@ -331,10 +317,8 @@ def evaluate(
 
     `throughput` is the fit; `throughput_low` and `throughput_high` are the ends of the 95 % interval of measurements. A
     measurement reaches `assured` with the requested probability, adjusted by the model's margin for choosing among
-    settings. It reaches the target with `probability`. `extrapolated` is true beyond the data.
-
-    Raises:
-        ValueError: If the model has no value at some setting.
+    settings. It reaches the target with `probability`. `extrapolated` is true beyond the data. Raises ValueError if the
+    model has no value at some setting.
     """
     # Index of the draw that at least this share of draws reaches.
     place = int(DRAWS * (1 - probability) * model.margin + 1e-9)
@@ -399,16 +383,10 @@ def values_text(name: str, domain: Domain) -> str:
     if name in domain.word_values:
         return ", ".join(domain.word_values[name])
     if name in domain.ranges:
-        return " to ".join(_shown(name, value) for value in domain.ranges[name])
+        return " to ".join(value_text(name, value) for value in domain.ranges[name])
     if name not in domain.fixed or domain.fixed[name] == DEFAULTS.get(name):
         return "not recorded"
-    return _shown(name, domain.fixed[name])
-
-
-def _shown(name: str, value: float) -> str:
-    if math.isinf(value):
-        return "no limit"
-    return show_value(name, int(value) if float(value).is_integer() else value)
+    return value_text(name, domain.fixed[name])
 
 
 def model_input(value: Value) -> str | float:

@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
 from tpcsweep.dataset import load
 from tpcsweep.extras import MissingExtraError
@@ -25,16 +25,7 @@ from tpcsweep.models.base import DEFAULTS, json_content
 from tpcsweep.models.observations import NothingMeasuredError
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Question
-from tpcsweep.planning.plan import (
-    FRONT,
-    Plan,
-    candidates,
-    check_question,
-    evaluate,
-    plan,
-    select_model,
-    select_models,
-)
+from tpcsweep.planning.plan import FRONT, Plan, candidates, evaluate, plan, select_model, select_models
 from tpcsweep.variables import TABLES, Variable
 
 EXPECTED = (ConfigurationError, SavedError, NothingMeasuredError, MissingExtraError)
@@ -88,12 +79,9 @@ class Answer:
 def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], recommendations: bool) -> Answer:
     """Answer a question from a dataset and its fits, by the model that best predicted left-out cells.
 
-    `content` has target, probability and parameters, as `plan.check_question` checks them.
-
-    Raises:
-        Exception: One of `EXPECTED`.
+    `content` has the fields of `Question`. Raises one of `EXPECTED`.
     """
-    question = check_question(**content)
+    question = validated(Question, content)
     observations = observe(load(dataset))
     model, formula, data = select_models(read_fits(models), observations, question.given)
     planned = None
@@ -125,7 +113,7 @@ def recommend(
     Raises:
         ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
     """
-    question = check_question(target=target, probability=probability, **fixed)
+    question = validated(Question, {"target": target, "probability": probability, **fixed})
     given, sure = dict(question.given), question.probability
     places = {*(rtts or spaced_rtts(model)), *([] if question.rtt is None else [float(question.rtt)])}
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}
