@@ -41,30 +41,10 @@ else:
     from simgrid import ActivitySet, TimeoutException
 
 
-class Platform:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        if DEBIAN_12:
-            self.zone = NetZone.create_full_zone("site")
-            self.host, self.link = self.zone.create_host, self.zone.create_link
-        else:
-            self.zone = engine.netzone_root.add_netzone_full("site")
-            self.host, self.link = self.zone.add_host, self.zone.add_link
-
-    def route(self, one: Any, other: Any, links: list[Any]) -> None:
-        ends = (one.netpoint, other.netpoint, None, None) if DEBIAN_12 else (one, other)
-        self.zone.add_route(*ends, [LinkInRoute(link) for link in links], True)
-
-    def run(self, host: Any, does: Callable[[], None]) -> None:
-        (Actor.create if DEBIAN_12 else self._engine.add_actor)("streams", host, does)
-        self._engine.run()
-
-
 def first_to_end(comms: list[Any], seconds: float) -> int:
     """Wait for a communication. Return its index, or -1 if none ends within the time."""
     if DEBIAN_12:
-        place: int = Comm.wait_any_for(comms, seconds)
-        return place
+        return int(Comm.wait_any_for(comms, seconds))
     try:
         return comms.index(ActivitySet(comms).wait_any_for(seconds))
     except TimeoutException:
@@ -83,21 +63,33 @@ class SimulatedSite:
             "--cfg=network/TCP-gamma:0",  # the caps include the windows
             "--cfg=network/crosstraffic:0",
         ]
-        self.platform = Platform(Engine(["simulate", *options]))
-        self.sinks = [self.platform.host(f"phase{number}", 1) for number in range(len(self.phases))]
-        self.caps = [self.platform.link(f"cap{number}", 1.0) for number in range(len(self.phases))]
-        shared = self.platform.link("shared", cell["shared"] * BYTES)
+        self._engine = Engine(["simulate", *options])
+        if DEBIAN_12:
+            zone = NetZone.create_full_zone("site")
+            host, link = zone.create_host, zone.create_link
+        else:
+            zone = self._engine.netzone_root.add_netzone_full("site")
+            host, link = zone.add_host, zone.add_link
+        self.sinks = [host(f"phase{number}", 1) for number in range(len(self.phases))]
+        self.caps = [link(f"cap{number}", 1.0) for number in range(len(self.phases))]
+        shared = link("shared", cell["shared"] * BYTES)
         origins, self.pools = [], []
         for cap in self.caps:
             cap.set_sharing_policy(Link.SharingPolicy.FATPIPE, None)
         for number in range(cell["origins"]):
-            origins.append(self.platform.host(f"origin{number}", 1))
-            self.pools.append(self.platform.link(f"pool{number}", 1.0))
+            origins.append(host(f"origin{number}", 1))
+            self.pools.append(link(f"pool{number}", 1.0))
             for phase, sink, cap in zip(self.phases, self.sinks, self.caps, strict=True):
-                links = [cap, self.pools[-1], shared] if phase["gbit"] else [cap]
-                self.platform.route(origins[-1], sink, links)
-        self.platform.zone.seal()
+                passed = [cap, self.pools[-1], shared] if phase["gbit"] else [cap]
+                at = origins[-1]
+                ends = (at.netpoint, sink.netpoint, None, None) if DEBIAN_12 else (at, sink)
+                zone.add_route(*ends, [LinkInRoute(each) for each in passed], True)
+        zone.seal()
         self.hosts = [origins[origin] for origin in cell["streams"]]
+
+    def run(self, does: Callable[[], None]) -> None:
+        (Actor.create if DEBIAN_12 else self._engine.add_actor)("streams", self.sinks[0], does)
+        self._engine.run()
 
     def allow(self, throughput: float) -> None:
         """Set the bandwidths that depend on the cost of a byte, at a throughput of the cell in Gbit/s."""
@@ -258,7 +250,7 @@ def answer_in_fork(cell: dict[str, Any]) -> None:
             resource.setrlimit(resource.RLIMIT_CPU, (cell["cpu_seconds"], cell["cpu_seconds"]))
             site = SimulatedSite(cell)
             simulated = SimulatedCell(site)
-            site.platform.run(site.sinks[0], simulated.run)
+            site.run(simulated.run)
             say(simulated.answer)
             code = 0
         except BaseException:

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -42,14 +42,6 @@ def reap(_settings: Simulation) -> list[str]:
     return []
 
 
-class _Line(NamedTuple):
-    """The position of a cell in a file."""
-
-    file: Path
-    start: int
-    size: int
-
-
 def simulate(configuration: Configuration, file: Path, logs: Path, processes: int) -> None:
     """Compute the cells of a simulated sweep into one file, which is replaced atomically.
 
@@ -67,15 +59,15 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
     with computed.open("ab") as target, closing(texts):
         target.write(b"\n")  # a killed job's last line may be incomplete
         for number, text in zip(missing, texts, strict=True):
-            lines[keys[number]] = _Line(computed, target.tell(), len(text))
+            lines[keys[number]] = computed, target.tell(), len(text)
             target.write(text + b"\n")
             target.flush()
     with replacing_file(file) as part, part.open("wb") as target, ExitStack() as stack:
-        sources = {line.file for line in lines.values()}
+        sources = {path for path, *_ in lines.values()}
         opened = {path: stack.enter_context(path.open("rb")) for path in sources}
-        for line in map(lines.__getitem__, keys):
-            opened[line.file].seek(line.start)
-            target.write(opened[line.file].read(line.size) + b"\n")
+        for path, start, size in map(lines.__getitem__, keys):
+            opened[path].seek(start)
+            target.write(opened[path].read(size) + b"\n")
     computed.unlink()
 
 
@@ -96,15 +88,15 @@ def _key(specification: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(text).digest()[:16]
 
 
-def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
-    """Yield the undamaged lines of a file, each with the key of its specification."""
+def _lines(file: Path) -> Iterator[tuple[bytes, tuple[Path, int, int]]]:
+    """Yield the undamaged lines of a file: the key of each specification, and the line's file, start and size."""
     if not file.exists():
         return
     start = 0
     with file.open("rb") as source:
         for text in source:
             with suppress(DamagedError, TypeError):
-                yield _key(parse_cell(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
+                yield _key(parse_cell(text)["spec"]), (file, start, len(text.rstrip(b"\n")))
             start += len(text)
 
 
@@ -141,9 +133,10 @@ class _Lines:
         self._origin = provenance.workflow({"software": software, **origin(self._settings)})
 
     def compute(self, cells: Sequence[Cell]) -> list[bytes]:
-        started = utc_timestamp()
+        about = {"started": utc_timestamp(), **self._origin}
         computed = self._results([cell.parameters for cell in cells])
-        return [self._text(cell, result, started) for cell, result in zip(cells, computed, strict=True)]
+        pairs = zip((cell_spec(self._configuration, cell) for cell in cells), computed, strict=True)
+        return [format_cell({"spec": spec, **cell_record(spec, result, about)}) for spec, result in pairs]
 
     def _results(self, parameters: Sequence[Parameters]) -> Iterable[dict[str, Any]]:
         physics, queues, measurement = self._settings.parameters, self._settings.queues, self._measurement
@@ -161,7 +154,3 @@ class _Lines:
             finally:
                 self._free.put(simgrid)
         return results(parameters, courses, self._settings, measurement.confidence)
-
-    def _text(self, cell: Cell, result: dict[str, Any], started: str) -> bytes:
-        spec = cell_spec(self._configuration, cell)
-        return format_cell({"spec": spec, **cell_record(spec, result, {"started": started, **self._origin})})
