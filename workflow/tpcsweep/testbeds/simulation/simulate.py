@@ -87,9 +87,12 @@ class SimulatedSite:
         zone.seal()
         self.hosts = [origins[origin] for origin in cell["streams"]]
 
-    def run(self, does: Callable[[], None]) -> None:
-        (Actor.create if DEBIAN_12 else self._engine.add_actor)("streams", self.sinks[0], does)
+    def run(self) -> dict[str, Any]:
+        answer: dict[str, Any] = {}
+        start = Actor.create if DEBIAN_12 else self._engine.add_actor
+        start("streams", self.sinks[0], lambda: answer.update(course(self)))
         self._engine.run()
+        return answer
 
     def allow(self, throughput: float) -> None:
         """Set the bandwidths that depend on the cost of a byte, at a throughput of the cell in Gbit/s."""
@@ -115,22 +118,6 @@ class SimulatedSite:
         moved = phase["gbit"] * self.cell["weight"] * BYTES
         size = moved or phase["seconds"] * times * TICK
         return Comm.sendto_async(self.hosts[number], self.sinks[at], max(1, round(size)))
-
-
-class Samples:
-    """Arrived data at multiples of a step; every second sample is dropped when there are too many."""
-
-    def __init__(self, step: float) -> None:
-        self.step = step
-        self.arrived: list[float] = []
-        self.due = step
-
-    def add(self, gbit: float) -> None:
-        self.arrived.append(gbit)
-        if len(self.arrived) == MOST_SAMPLES:
-            self.arrived = self.arrived[1::2]
-            self.step *= 2
-        self.due = (len(self.arrived) + 1) * self.step
 
 
 class Stream:
@@ -170,70 +157,67 @@ class Stream:
         self.comm = self._site.begin(self.number, self.at, times)
 
 
-class SimulatedCell:
-    """A cell, from the start of all streams to its time limit or the last file of each stream.
+def course(site: SimulatedSite) -> dict[str, Any]:
+    """Return the answer of a cell, from the start of all streams to its time limit or the last file of each stream.
 
-    In cells that end after a time, set-ups after the first have random durations. Otherwise streams synchronize: all
-    move bytes, then all wait.
+    Called in SimGrid's actor. In cells that end after a time, set-ups after the first have random durations. Otherwise
+    streams synchronize: all move bytes, then all wait.
     """
-
-    def __init__(self, site: SimulatedSite) -> None:
-        self._site, self._cell = site, site.cell
-        phases = enumerate(site.phases)
-        self._ramped = 1 + max((at for at, phase in phases if phase["seconds"]), default=0)
-        self._samples = Samples(self._cell["interval"])
-        self._rows: list[tuple[int, int, float, float, float]] = []
-        self.answer: dict[str, Any] = {"warmup": None, "warm": []}
-
-    def run(self) -> None:
-        """Fill the answer. Called by SimGrid's actor."""
-        site, cell = self._site, self._cell
-        site.allow(cell["guess"])
-        chance = random.Random(SEED)
-        every = [
-            Stream(site, number, lambda: 1.0 if cell["files"] else chance.uniform(*CHANCE))
-            for number in range(len(site.hosts))
-        ]
-        active, ramping = list(every), set(every)
-        since, before, ended = 0.0, 0.0, 0
-        while active:
-            until = min(self._samples.due, cell["seconds"])
-            left = until - Engine.clock
-            place = first_to_end([stream.comm for stream in active], left) if left > SOON else -1
-            if place < 0:
-                if until == self._samples.due:
-                    self._samples.add(sum(stream.moved() for stream in every))
-                if until >= cell["seconds"] - SOON:
-                    break
-                continue
-            stream = active[place]
-            start, complete = stream.start, stream.end()
-            ended += complete
-            if complete and cell["listed"]:
-                self._rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
-            if stream in ramping and (stream.done or stream.at == self._ramped):
-                ramping.discard(stream)
-                if not ramping:
-                    self.answer.update(warmup=Engine.clock, warm=[other.moved() for other in every])
-            if stream.done == cell["files"]:
-                active.remove(stream)
-                continue
-            stream.go_on()
-            if ended == len(every):
-                arrived = sum(other.moved() for other in every)
-                moved = (arrived - before) * cell["weight"] * cell["times"]  # bytes of all real streams
-                site.allow(moved / (Engine.clock - since))
-                since, before, ended = Engine.clock, arrived, 0
-        self.answer.update(
-            duration=Engine.clock,
-            moved=[stream.moved() for stream in every],
-            transfers=sum(stream.done for stream in every),
-            rows=self._rows,
-            step=self._samples.step,
-            arrived=self._samples.arrived,
-        )
-        for stream in active:
-            stream.comm.cancel()
+    cell = site.cell
+    site.allow(cell["guess"])
+    chance = random.Random(SEED)
+    every = [
+        Stream(site, number, lambda: 1.0 if cell["files"] else chance.uniform(*CHANCE))
+        for number in range(len(site.hosts))
+    ]
+    ramped = 1 + max((at for at, phase in enumerate(site.phases) if phase["seconds"]), default=0)
+    active, ramping = list(every), set(every)
+    step, arrived = cell["interval"], list[float]()  # Gbit at multiples of the step
+    rows: list[tuple[int, int, float, float, float]] = []
+    answer: dict[str, Any] = {"warmup": None, "warm": []}
+    since, before, ended = 0.0, 0.0, 0
+    while active:
+        due = (len(arrived) + 1) * step
+        until = min(due, cell["seconds"])
+        left = until - Engine.clock
+        place = first_to_end([stream.comm for stream in active], left) if left > SOON else -1
+        if place < 0:
+            if until == due:
+                arrived.append(sum(stream.moved() for stream in every))
+                if len(arrived) == MOST_SAMPLES:
+                    step, arrived = 2 * step, arrived[1::2]
+            if until >= cell["seconds"] - SOON:
+                break
+            continue
+        stream = active[place]
+        start, complete = stream.start, stream.end()
+        ended += complete
+        if complete and cell["listed"]:
+            rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
+        if stream in ramping and (stream.done or stream.at == ramped):
+            ramping.discard(stream)
+            if not ramping:
+                answer.update(warmup=Engine.clock, warm=[other.moved() for other in every])
+        if stream.done == cell["files"]:
+            active.remove(stream)
+            continue
+        stream.go_on()
+        if ended == len(every):
+            total = sum(other.moved() for other in every)
+            moved = (total - before) * cell["weight"] * cell["times"]  # bytes of all real streams
+            site.allow(moved / (Engine.clock - since))
+            since, before, ended = Engine.clock, total, 0
+    answer.update(
+        duration=Engine.clock,
+        moved=[stream.moved() for stream in every],
+        transfers=sum(stream.done for stream in every),
+        rows=rows,
+        step=step,
+        arrived=arrived,
+    )
+    for stream in active:
+        stream.comm.cancel()
+    return answer
 
 
 def say(content: dict[str, Any]) -> None:
@@ -248,10 +232,7 @@ def answer_in_fork(cell: dict[str, Any]) -> None:
         code = 1
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (cell["cpu_seconds"], cell["cpu_seconds"]))
-            site = SimulatedSite(cell)
-            simulated = SimulatedCell(site)
-            site.run(simulated.run)
-            say(simulated.answer)
+            say(SimulatedSite(cell).run())
             code = 0
         except BaseException:
             traceback.print_exc()
