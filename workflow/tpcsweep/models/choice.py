@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tpcsweep.models.base import SEED, Floats, Model, json_content
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.learned import fit_process, fit_table
-from tpcsweep.models.least_squares import UnfittableError, find_optimum, luck_units
+from tpcsweep.models.least_squares import find_optimum, luck_units
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.numbers import plain
@@ -40,7 +40,7 @@ LEARNED: Mapping[str, Learner] = {"gaussian_process": fit_process, "table": fit_
 
 Candidate = Callable[[Observations, Observations], Floats]
 """Function of training and left-out observations that returns Gbit/s for each left-out row.
-It returns NaN if the fit fails."""
+It raises ValueError or LinAlgError if the fit fails."""
 
 
 @dataclass(frozen=True)
@@ -180,17 +180,21 @@ def _corners(observations: Observations) -> NDArray[np.bool_]:
 
 
 def cross_validate(candidate: Candidate, observations: Observations, folds: Sequence[Fold]) -> pd.DataFrame:
-    """Return the prediction of every left-out row."""
+    """Return the prediction of every left-out row; NaN if the fit fails."""
     tables = []
     for fold in folds:
         test = observations.take(fold.test)
+        try:
+            predicted = candidate(observations.take(~fold.test), test)
+        except (ValueError, np.linalg.LinAlgError):
+            predicted = np.full(len(test), np.nan)
         columns = {
             "kind": fold.kind,
             "held": fold.left_out_name,
             "row": np.flatnonzero(fold.test),
             "inside": fold.interpolated,
             "measured": test.throughput,
-            "predicted": candidate(observations.take(~fold.test), test),
+            "predicted": predicted,
         }
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
@@ -199,18 +203,12 @@ def cross_validate(candidate: Candidate, observations: Observations, folds: Sequ
 def _fitted(
     model: Model, start: Mapping[str, float] | None, train: Observations, test: Observations
 ) -> Floats:
-    try:
-        problem, units, *_ = find_optimum(model, train, start)
-    except UnfittableError:
-        return np.full(len(test), np.nan)
+    problem, units, *_ = find_optimum(model, train, start)
     return np.maximum(model(test.points, problem.values(units)), 0.0)
 
 
 def _learned(learner: Learner, train: Observations, test: Observations) -> Floats:
-    try:
-        return learner(train).estimate(test.frame)
-    except (ValueError, np.linalg.LinAlgError):
-        return np.full(len(test), np.nan)
+    return learner(train).estimate(test.frame)
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
