@@ -167,10 +167,7 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     A cell's standard error follows from its confidence interval. It is widened according to its degrees of freedom at
     `TAIL_QUANTILE`, or by `WIDENING` if they are unknown, or by the Birge ratio of the repetitions if these differ by
     more (R. T. Birge, Phys. Rev. 40, 1932). Without intervals it is the relative spread of repetitions, pooled over
-    all points.
-
-    Raises:
-        KeyError: If the dataset has no throughput.
+    all points. Raises KeyError if the dataset has no throughput.
     """
     figures = ("duration", "throughput_max", "source_cpu", "destination_cpu", "bandwidth", "cores")
     every = observations(ds, untrusted=UNTRUSTED, also=figures)

@@ -283,10 +283,7 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
 
 
 def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
-    """Test that half of the cores suffice at the smallest RTT, but not at the largest.
-
-    They suffice if they reach the throughput of all cores at the largest RTT.
-    """
+    """Test that half of the cores at the smallest RTT, but not at the largest, do as all cores at the largest."""
     rows = claim.select(cells)
     rows = rows[np.isfinite(rows["cores"])]
     many = rows["cores"].max()

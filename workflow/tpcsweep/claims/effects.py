@@ -96,12 +96,8 @@ def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> In
 
     The interval is Student's over the pairs, because runs differ by more than each interval says, and at least as wide
     as the errors require. Pairs have equal weights: a cell that is low by chance has a wide relative interval, so
-    weights would favour the others.
-
-    Args:
-        ratios: One for each pair.
-        errors: Standard error of each ratio's logarithm, NaN if unknown.
-        comparisons: Number of intervals that share the confidence (Bonferroni).
+    weights would favour the others. `errors` are standard errors of the ratios' logarithms, NaN if unknown;
+    `comparisons` intervals share the confidence (Bonferroni).
     """
     logs = np.log(np.asarray(ratios, float))
     count = logs.size

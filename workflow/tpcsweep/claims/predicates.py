@@ -188,10 +188,7 @@ Curve = tuple[pd.DataFrame, Peak]  # points by their streams, and the peak of th
 
 
 def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:
-    """Return curves over streams with their peaks, tested jointly.
-
-    Curves with fewer than three accurate points, and curves outside the claim, are omitted.
-    """
+    """Return the claim's curves over streams with three accurate points or more, and their peaks, tested jointly."""
     points = ratio_worthy(cells.points(rows))
     points = points[points["error"].notna()]
     panels = [panel.sort_values("streams") for panel in cells.panels(points, ["streams", "repetition"])]

@@ -125,8 +125,7 @@ TABLE: Mapping[str, str] = TABLES["comparison"]
 def load_side(side: ComparedSide) -> xr.Dataset:
     """Load the part of a dataset that a side chooses; each chosen value becomes a scalar coordinate.
 
-    Raises:
-        ConfigurationError: If the file is not the dataset of a sweep, or an axis or value is unknown.
+    Raises ConfigurationError if the file is not the dataset of a sweep, or an axis or value is unknown.
     """
     summary = load(side.dataset)
     if lacks := [f"it has no {name}" for name in _NEEDED if name not in summary]:
@@ -154,9 +153,7 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     log throughput. Holm's correction treats cells, values and the overall effect as one family. The overall effect, and
     the effect of each value of an axis, is the mean of a random-effects model (DerSimonian & Laird, Controlled Clinical
     Trials 7, 1986) with an interval at least as wide as that of Hartung & Knapp (Statistics in Medicine 20, 2001).
-
-    Raises:
-        ComparisonError: If there is no common cell, or an axis of one dataset is unknown to the other.
+    Raises ComparisonError if there is no common cell, or an axis of one dataset is unknown to the other.
     """
     alignment = align(base, new)
     axes = alignment.axes

@@ -33,8 +33,7 @@ FILE = "models.json"  # name of the file with fits next to a study's dataset
 def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
     """Fit every model to a dataset, choose the best, and write fits and choice to `path` for `read_fits`.
 
-    The fits run in `processes` worker processes. If no cell was measured well, the file contains no fits but the
-    reason.
+    The fits run in `processes` worker processes. If no cell was measured well, the file has the reason and no fits.
     """
     try:
         observations = observe(summary)
@@ -68,20 +67,14 @@ class Saved:
 
     @property
     def formula(self) -> Fit:
-        """Fit to all cells of the formula that predicted left-out cells best.
-
-        Raises SavedError if no model could be fitted, or no fold was possible.
-        """
+        """Fit to all cells of the formula that predicted left-out cells best. Raises SavedError without one."""
         name = self.choice["formula"]
         if name not in self.fits or not self.fits[name].ok:
             raise SavedError(f"{self.label}: no model was chosen: {'; '.join(self.choice['problems'])}")
         return self.fits[name]
 
     def best(self, observations: Observations) -> Predictor:
-        """Return the predictor for settings inside the data; a learned one is fitted to `observations`.
-
-        Raises SavedError if no model was chosen.
-        """
+        """Return the predictor inside the data, fitted to `observations` if learned. Raises SavedError without one."""
         learner = LEARNED.get(self.choice["best"])
         return self.formula if learner is None else learner(observations)
 

@@ -127,10 +127,7 @@ class Fit(Predictor):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Fit:
-        """Return the fit that `to_dict` wrote.
-
-        Raises KeyError if `MODELS` lacks the model, or the model has other parameters.
-        """
+        """Return the fit that `to_dict` wrote. Raises KeyError for an unknown model, or one with other parameters."""
         parameters, model = content["parameters"], MODELS[content["model"]]
         if list(parameters) != [parameter.name for parameter in model.parameters]:
             raise KeyError(f"parameters of {model.name}")

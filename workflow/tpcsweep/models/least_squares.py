@@ -119,10 +119,7 @@ class LeastSquares:
         return final.x, scale, bool(final.status > 0)
 
     def _screened(self, unknowns: int) -> list[Floats]:
-        """Return the seeded points with the smallest median residual.
-
-        The median, because far from the optimum a few residuals are huge.
-        """
+        """Return the seeded points with the smallest median residual: far from the optimum a few are huge."""
         cube = stats.qmc.Sobol(unknowns, seed=SEED).random(_SCREENED)
         costs = np.median(np.abs(self.residuals(cube)), axis=1)
         return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])

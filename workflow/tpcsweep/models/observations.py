@@ -198,8 +198,7 @@ def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
 def _of_repetitions(frame: pd.DataFrame) -> float:
     """Return the relative standard deviation of repetitions within a run; `NO_INTERVAL` without any.
 
-    The median pools the points, so that no stalled cell moves it; the ratio of mean to median of χ² (Wilson and
-    Hilferty) corrects it.
+    The median pools the points, so that no stalled cell moves it; Wilson and Hilferty's ratio of χ² corrects it.
     """
     about = frame.groupby(["point", "run"])["throughput"].agg(["mean", "var", "size"])
     about = about[(about["size"] > 1) & (about["mean"] > 0)]

@@ -104,10 +104,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Distance of measurements from predictions: quantiles of residuals, in bands of predicted throughput.
-
-    Poor formulas scatter more, full paths less.
-    """
+    """Quantiles of residuals in bands of predicted throughput: poor formulas scatter more, full paths less."""
 
     at: Floats  # median of log(predicted throughput in Gbit/s) of each band, ascending
     quantiles: Floats  # bands × quantiles
@@ -176,10 +173,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def estimate(self, points: Cells) -> Floats:
-        """Return the fitted throughput in Gbit/s of each row.
-
-        Raises KeyError if the points lack an axis that the throughput depends on.
-        """
+        """Return the fitted throughput of each row in Gbit/s. Raises KeyError if the points lack an axis."""
 
     @abstractmethod
     def draws(self, points: Cells, count: int = 200) -> Floats:

@@ -173,8 +173,7 @@ def plan(
             from; words, such as a tool, are those of the fitted cells. Every parameter that varies in the data, except
             these three, is needed.
 
-    Raises:
-        ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
+    Raises ConfigurationError if a value has the wrong kind, or a parameter is missing or unknown.
     """
     question = validated(Question, {"target": target, "probability": probability, **fixed})
     wanted, sure, given = question.target, question.probability, question.given

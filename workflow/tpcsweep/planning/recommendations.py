@@ -102,16 +102,9 @@ def recommend(
 ) -> pd.DataFrame:
     """Return the cheapest setting for each RTT and target: rows with `COLUMNS`, as `plan` defines them.
 
-    Args:
-        model: Model inside the data.
-        rtts: RTTs in ms; by default a few from the smallest to the largest of the data. A given `rtt` is added.
-        target: Target in addition to 1, 2, 5, 10 … of a decimal place up to the largest predicted throughput.
-        probability: Probability with which one measurement reaches a target.
-        formula: Model for RTTs beyond the data.
-        **fixed: Parameters of sweeps, as in `plan`.
-
-    Raises:
-        ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
+    Arguments and errors are those of `plan`. `rtts` are in ms; by default a few from the smallest to the largest of the
+    data; a given `rtt` is added. Targets are 1, 2, 5, 10 … of a decimal place up to the largest predicted throughput,
+    and `target`.
     """
     question = validated(Question, {"target": target, "probability": probability, **fixed})
     given, sure = dict(question.given), question.probability

@@ -83,10 +83,7 @@ class Rounds:
         return Space(pd.DataFrame({name: values[place] for (name, (_, values, _)), place in columns}))
 
     def run(self) -> None:
-        """Measure, learn and choose until there is a reason to stop.
-
-        Raises RoundError if no deployment of a round could be measured, or every cell failed.
-        """
+        """Measure, learn and choose until there is a reason to stop. Raises RoundError if a whole round failed."""
         predicted: tuple[Belief, list[int]] | None = None
         for file in map(self.configuration.cell_file, self.configuration.grid.cells):
             if results.damage(file):
@@ -164,10 +161,7 @@ class Rounds:
         return np.asarray(mean.values[self.places], float)
 
     def learn(self, summary: xr.Dataset, surprise: Sequence[float]) -> Belief | None:
-        """Return the belief about the whole grid, or None if only one point was measured.
-
-        Raises RoundError if every cell failed.
-        """
+        """Return the belief about the grid, or None if only one point was measured. Raises RoundError without any."""
         try:
             observations = observe(summary)
         except NothingMeasuredError as error:

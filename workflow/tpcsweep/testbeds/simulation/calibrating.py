@@ -87,9 +87,7 @@ def model_for(ratio: float) -> Model:
 def observed(summary: xr.Dataset) -> tuple[Observations, float]:
     """Return measured cells without disks, with the columns of `ModelCells`; and `model_for`'s ratio.
 
-    Raises:
-        CalibrationError: for a simulated dataset, and for one whose cells all use disks.
-        NothingMeasuredError: see `observe`.
+    Raises CalibrationError for a simulated dataset and for disks alone, NothingMeasuredError as `observe` does.
     """
     if summary.attrs.get("testbed_kind") == SIMULATED:
         raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells only")

@@ -48,9 +48,7 @@ class Engine:
     def simulate(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """Return `simulate.py`'s answer for a cell from `cell_plan`.
 
-        Raises:
-            CellError: if the cell takes too long or SimGrid fails on it.
-            SimulationError: if SimGrid has ended.
+        Raises CellError if the cell takes too long or SimGrid fails on it, SimulationError if SimGrid has ended.
         """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # `_answer` reports an ended process
@@ -96,10 +94,7 @@ def started(log: Path) -> Iterator[Engine]:
 
 
 def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
-    """Return a cell for `simulate.py`: rates in Gbit/s, sizes in Gbit, times in s.
-
-    `queues` is as in `model.terms`.
-    """
+    """Return a cell for `simulate.py`: rates in Gbit/s, sizes in Gbit, times in s. `queues` is as in `model.terms`."""
     cells, p = model.model_cells([wanted]), model.central(physics)
     begin = model.least(model.terms(np.zeros(1), cells, p, queues))
     at = model.terms(begin, cells, p, queues)

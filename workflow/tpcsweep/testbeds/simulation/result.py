@@ -96,10 +96,7 @@ def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
 def results(
     wanted: Sequence[Parameters], courses: Sequence[Course], settings: Simulation, confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results of cells in the format of `measure.cell.measure`.
-
-    The throughput's interval contains a share `confidence` of the random parameter sets.
-    """
+    """Yield results as `measure.cell.measure` returns them; intervals hold a share `confidence` of random sets."""
     throughput = np.array([course.throughput for course in courses])
     cells = model.model_cells(wanted)
     at = model.terms(throughput, cells, model.central(settings.parameters), settings.queues)
