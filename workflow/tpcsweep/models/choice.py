@@ -128,7 +128,8 @@ def choose(
     units = luck_units(observations)
     inside = predictions[predictions["inside"]]
     asked = next((part for part in (inside[inside["kind"] == RUN], inside) if len(part)), predictions)
-    best = _best(_losses(asked, units))
+    tied = _scores(_losses(asked, units)).query("tied")["model"]  # in the order of their scores
+    best = str(min(tied, key=lambda name: name not in LEARNED, default=""))
     return Choice(errors, _scores(_losses(predictions, units)), best, problems)
 
 
@@ -253,10 +254,3 @@ def _tied(losses: pd.Series, least: pd.Series) -> bool:
     gap = (losses - least).to_numpy()
     drawn = np.random.default_rng(SEED).integers(0, len(gap), (_DRAWS, len(gap)))
     return bool(np.isfinite(gap).all() and np.quantile(gap[drawn].sum(axis=1), 0.025) <= 0)
-
-
-def _best(losses: pd.DataFrame) -> str:
-    """Return the first candidate tied with the best; learned predictors precede formulas."""
-    scores = losses.sum(axis=1, skipna=False).dropna().sort_values()
-    order = sorted(scores.index, key=lambda name: name not in LEARNED)  # stable: by score within each group
-    return next((name for name in order if _tied(losses.loc[name], losses.loc[scores.index[0]])), "")
