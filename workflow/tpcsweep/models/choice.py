@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose a model by cross-validation that leaves out whole axis values, deployments and runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
