@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Domain:
     """Range of the fitted data: the ends of each axis, and the single value of each other parameter."""
 
     ranges: Mapping[str, tuple[float, float]]
-    word_values: Mapping[str, tuple[str, ...]]
+    words: Mapping[str, tuple[str, ...]]
     fixed: Mapping[str, float]
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Measured values of each numeric axis, ascending, if there are at most `MOST_CHOSEN`."""
@@ -78,19 +79,16 @@ class Domain:
             if name in self.ranges:
                 low, high = self.ranges[name]
                 out |= (values < low) | (values > high)
-            elif name in self.word_values:
-                out |= ~np.isin(values.astype(str), self.word_values[name])
+            elif name in self.words:
+                out |= ~np.isin(values.astype(str), self.words[name])
             elif name in self.fixed:
                 out |= values != self.fixed[name]
         return out
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "ranges": {name: [_text(end) for end in ends] for name, ends in self.ranges.items()},
-            "words": {name: list(values) for name, values in self.word_values.items()},
-            "fixed": {name: _text(value) for name, value in self.fixed.items()},
-            "values": {name: [_text(value) for value in values] for name, values in self.values.items()},
-        }
+        """Return JSON types; infinity, which JSON lacks, becomes text."""
+        content: dict[str, Any] = json.loads(json.dumps(asdict(self)), parse_constant=lambda text: str(float(text)))
+        return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:
@@ -282,7 +280,3 @@ def _table(points: xr.Dataset | Cells) -> tuple[pd.DataFrame, xr.DataArray]:
         if name in sizes or describe(name).units
     }
     return pd.DataFrame(columns, index=range(template.size)), template
-
-
-def _text(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)

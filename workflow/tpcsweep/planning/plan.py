@@ -303,9 +303,7 @@ def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame
     table = pd.DataFrame({name: axis.ravel() for name, axis in zip(KNOBS, grid, strict=True)})
     table = table.astype(dict.fromkeys(_COUNTS, int))
     others = {name: value for name, value in fixed.items() if name not in KNOBS}
-    known = (
-        name for name, value in others.items() if name in domain.word_values or not isinstance(value, str)
-    )
+    known = (name for name, value in others.items() if name in domain.words or not isinstance(value, str))
     return table.assign(**{name: others[name] for name in known})
 
 
@@ -339,7 +337,7 @@ def evaluate(
 
 def _refuse(domain: Domain, fixed: Given) -> None:
     problems = []
-    vary = [*domain.ranges, *(name for name, words in domain.word_values.items() if len(words) > 1)]
+    vary = [*domain.ranges, *(name for name, words in domain.words.items() if len(words) > 1)]
     for name in vary:
         if name in Parameters.model_fields and name not in KNOBS and name not in fixed:
             allowed = f"this key is needed, for {name} varies in the data: {values_text(name, domain)}"
@@ -347,7 +345,7 @@ def _refuse(domain: Domain, fixed: Given) -> None:
     for name, value in fixed.items():
         if isinstance(value, tuple) and name not in KNOBS:
             problems.append(Problem(name, "a list", f"one value; lists are for {', '.join(KNOBS)}"))
-        elif name in domain.word_values and value not in domain.word_values[name]:
+        elif name in domain.words and value not in domain.words[name]:
             problems.append(Problem(name, repr(value), f"a value in the data: {values_text(name, domain)}"))
     if problems:
         raise ConfigurationError(problems)
@@ -379,8 +377,8 @@ def spaced_values(low: float, high: float, most: int, *, whole: bool) -> NDArray
 
 def values_text(name: str, domain: Domain) -> str:
     """Describe the values of a parameter in the data."""
-    if name in domain.word_values:
-        return ", ".join(domain.word_values[name])
+    if name in domain.words:
+        return ", ".join(domain.words[name])
     if name in domain.ranges:
         return " to ".join(value_text(name, value) for value in domain.ranges[name])
     if name not in domain.fixed or domain.fixed[name] == DEFAULTS.get(name):
