@@ -3,7 +3,6 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -20,36 +19,34 @@ _HOUR = 3000.0  # seconds that count as about an hour
 
 def sustained(claim: Claim, cells: CellTable) -> Finding:
     """Test the best mean of cells that took an hour."""
-    quantity = "largest throughput over an hour"
-    return _of_an_hour(claim, cells, lambda long: predicates.judge_best(cells, long, claim.region, quantity))
+    long, lacks = _hours(claim, cells)
+    return lacks or predicates.judge_best(cells, long, claim.region, "largest throughput over an hour")
 
 
 def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
     """Test the largest second over the mean of cells that took an hour."""
-
-    def judged(long: pd.DataFrame) -> Finding:
-        long = long.dropna(subset=["throughput_max"])
-        above = long["throughput_max"] / long["throughput"]
-        interval = effects.largest_level(above, above * long["error"] / long["throughput"])
-        if interval is None:
-            return predicates.missing_cells("that took an hour and tells its largest second")
-        rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
-        part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
-        return predicates.judge_parts([part], Effect("largest second over the mean of an hour", interval))
-
-    return _of_an_hour(claim, cells, judged)
+    long, lacks = _hours(claim, cells)
+    long = long.dropna(subset=["throughput_max"])
+    above = long["throughput_max"] / long["throughput"]
+    interval = effects.largest_level(above, above * long["error"] / long["throughput"])
+    if lacks or interval is None:
+        return lacks or predicates.missing_cells("that took an hour and tells its largest second")
+    rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
+    part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
+    return predicates.judge_parts([part], Effect("largest second over the mean of an hour", interval))
 
 
-def _of_an_hour(claim: Claim, cells: CellTable, judged: Callable[[pd.DataFrame], Finding]) -> Finding:
+def _hours(claim: Claim, cells: CellTable) -> tuple[pd.DataFrame, Finding | None]:
+    """Return the claim's cells that took about an hour, and why there are none."""
     at_scale = claim.select(cells)
-    if at_scale.empty:
-        return predicates.missing_cells("at 400 Gbit/s, about 3 ms and about 520 streams")
     long = at_scale[at_scale["duration"] >= _HOUR]
-    if long.empty:
-        reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
-        advice = "sweep measurement: {until: seconds, seconds: 1 h}"
-        return Finding(None, reason, rows=predicates.cell_rows(at_scale, cells), advice=advice)
-    return judged(long)
+    if len(long):
+        return long, None
+    if at_scale.empty:
+        return long, predicates.missing_cells("at 400 Gbit/s, about 3 ms and about 520 streams")
+    reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
+    advice = "sweep measurement: {until: seconds, seconds: 1 h}"
+    return long, Finding(None, reason, rows=predicates.cell_rows(at_scale, cells), advice=advice)
 
 
 def streams_required(claim: Claim, cells: CellTable) -> Finding:

@@ -10,7 +10,6 @@ are averaged as logarithms.
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,9 +31,9 @@ class Interval:
     low: float
     high: float
 
-    def map(self, function: Callable[[float], float]) -> Self:
+    def map(self, function: Callable[[float], float]) -> "Interval":
         """Return the interval of an increasing function of the estimate."""
-        return type(self)(*map(function, (self.value, self.low, self.high)))
+        return Interval(*map(function, (self.value, self.low, self.high)))
 
 
 @dataclass(frozen=True)

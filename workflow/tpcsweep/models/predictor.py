@@ -87,7 +87,8 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types; infinity, which JSON lacks, becomes text."""
-        content: dict[str, Any] = json.loads(json.dumps(asdict(self)), parse_constant=lambda text: str(float(text)))
+        text = json.dumps(asdict(self))
+        content: dict[str, Any] = json.loads(text, parse_constant=lambda name: str(float(name)))
         return content
 
     @classmethod

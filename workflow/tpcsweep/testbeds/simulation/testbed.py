@@ -6,9 +6,8 @@ that end after a time or after files.
 """
 
 import hashlib
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -109,14 +108,9 @@ def _computed(
         if cells and at_once == 1:
             files = [logs / f"simgrid{number}.log" for number in range(processes)]
             simgrids = [stack.enter_context(engine.started(file)) for file in files]
-        lines = _Lines(configuration, simgrids)
-        waiting: deque[Future[list[bytes]]] = deque()
-        for first in range(0, len(cells), at_once):
-            waiting.append(pool.submit(lines.compute, cells[first : first + at_once]))
-            if len(waiting) > 2 * processes:  # waiting lines use memory
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+        parts = [cells[first : first + at_once] for first in range(0, len(cells), at_once)]
+        for texts in pool.map(_Lines(configuration, simgrids).compute, parts):
+            yield from texts
 
 
 class _Lines:
