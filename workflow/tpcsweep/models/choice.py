@@ -20,10 +20,6 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.numbers import plain
 
-KINDS = ("rtt", "streams", "deployment")  # kinds of folds within one run
-
-RUN = "run"  # kind of the folds that leave out one run of several
-
 _MOST_FOLDS = 12
 _FEWEST_VALUES = 3  # leaving out one of two values leaves no axis
 _FLOOR = 0.05  # relative errors divide by the cell's throughput, but at least by this share of the largest throughput
@@ -125,7 +121,7 @@ def choose(
     errors = _errors(predictions, float(observations.throughput.max()))
     units = luck_units(observations)
     inside = predictions[predictions["inside"]]
-    asked = next((part for part in (inside[inside["kind"] == RUN], inside) if len(part)), predictions)
+    asked = next((part for part in (inside[inside["kind"] == "run"], inside) if len(part)), predictions)
     tied = _scores(_losses(asked, units)).query("tied")["model"]  # in the order of their scores
     best = str(min(tied, key=lambda name: name not in LEARNED, default=""))
     return Choice(errors, _scores(_losses(predictions, units)), best, problems)
@@ -139,7 +135,7 @@ def make_folds(observations: Observations) -> list[Fold]:
     cells of a run that lie beyond all other runs.
     """
     folds: list[Fold] = []
-    for kind in KINDS[:2]:
+    for kind in ("rtt", "streams"):
         if kind in observations.numeric:
             values = observations.classes(kind)
             order = sorted(values.unique())
@@ -153,7 +149,7 @@ def make_folds(observations: Observations) -> list[Fold]:
         for run in np.unique(runs):
             domain, test = Domain.from_observations(observations.take(runs != run)), runs == run
             held = observations.frame.loc[test, list(observations.axes)]
-            folds.append(Fold(RUN, f"run {run}", test, ~domain.outside(held)))
+            folds.append(Fold("run", f"run {run}", test, ~domain.outside(held)))
     return folds
 
 

@@ -43,7 +43,10 @@ class CellError(SimulationError):
 class Engine:
     def __init__(self, process: Popen[str], log: Path) -> None:
         self._process, self._log = process, log
-        self.version = str(self._answer()["simgrid"])
+        try:
+            self.version = str(self._answer()["simgrid"])
+        except SimulationError as error:
+            raise SimulationError("; ".join([str(error), *missing_extras(["simulation"])])) from error
 
     def simulate(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """Return `simulate.py`'s answer for a cell from `cell_plan`.
@@ -72,25 +75,20 @@ class Engine:
 def started(log: Path) -> Iterator[Engine]:
     """Run the process during a `with` block, with a log. Raises SimulationError without SimGrid."""
     command = [SIMGRID_PYTHON, "-u", str(PROGRAM)]
-    with log.open("w") as errors, contextlib.ExitStack() as stack:
+    with log.open("w") as errors:
+        how = {"stdin": PIPE, "stdout": PIPE, "stderr": errors, "text": True}
         try:
-            how = {"stdin": PIPE, "stdout": PIPE, "stderr": errors, "text": True}
-            process = stack.enter_context(processes.start(command, processes.system_environment(), **how))
+            process = processes.start(command, processes.system_environment(), **how)
         except OSError as error:
             raise SimulationError(f"{SIMGRID_PYTHON} cannot be run: {error.strerror}") from error
-
-        @stack.callback
-        def end() -> None:
-            process.kill()
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # an ended process leaves its input unread
-                process.stdin.close()
-
-        try:
-            engine = Engine(process, log)
-        except SimulationError as error:
-            raise SimulationError("; ".join([str(error), *missing_extras(["simulation"])])) from error
-        yield engine
+        with process:
+            try:
+                yield Engine(process, log)
+            finally:
+                process.kill()
+                assert process.stdin is not None
+                with contextlib.suppress(BrokenPipeError):  # an ended process leaves its input unread
+                    process.stdin.close()
 
 
 def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:

@@ -112,13 +112,6 @@ class SimulatedSite:
         for link in self.pools:
             link.set_bandwidth(pool * BYTES)
 
-    def begin(self, number: int, at: int, times: float) -> Any:
-        """Start a phase of a stream; `times` scales the duration of a phase without bytes."""
-        phase = self.phases[at]
-        moved = phase["gbit"] * self.cell["weight"] * BYTES
-        size = moved or phase["seconds"] * times * TICK
-        return Comm.sendto_async(self.hosts[number], self.sinks[at], max(1, round(size)))
-
 
 class Stream:
     def __init__(self, site: SimulatedSite, number: int, chance: Callable[[], float]) -> None:
@@ -127,11 +120,10 @@ class Stream:
         self._gbit = 0.0  # Gbit of the current phase
         self.at, self.done = 0, 0
         self.start = self.first_byte = 0.0
-        self.comm: Any = None
         self.go_on()
 
     def moved(self) -> float:
-        if not self._gbit or self.comm is None:
+        if not self._gbit:
             return self._ended
         left: float = self.comm.remaining / BYTES / self._site.cell["weight"]
         return self._ended + max(self._gbit - left, 0.0)
@@ -139,7 +131,7 @@ class Stream:
     def end(self) -> bool:
         """End the current phase. Return whether it ends a transfer."""
         self._ended += self._gbit
-        self.comm, self._gbit = None, 0.0
+        self._gbit = 0.0
         if self.at == 0:
             self.first_byte = Engine.clock
         self.at += 1
@@ -150,11 +142,15 @@ class Stream:
         return True
 
     def go_on(self) -> None:
-        self._gbit = self._site.phases[self.at]["gbit"]
+        """Start the current phase; chance scales the duration of a set-up after the first."""
+        site, phase = self._site, self._site.phases[self.at]
+        self._gbit = phase["gbit"]
         if self.at == 0:
             self.start = Engine.clock
         times = self._chance() if self.at == 0 and self.done else 1.0
-        self.comm = self._site.begin(self.number, self.at, times)
+        size = self._gbit * site.cell["weight"] * BYTES or phase["seconds"] * times * TICK
+        ends = site.hosts[self.number], site.sinks[self.at]
+        self.comm: Any = Comm.sendto_async(*ends, max(1, round(size)))
 
 
 def course(site: SimulatedSite) -> dict[str, Any]:
