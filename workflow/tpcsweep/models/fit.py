@@ -166,7 +166,7 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     except UnfittableError as error:
         return _failed(model, observations, str(error))
     problems = [] if converged else ["the search ended before it had converged"]
-    values, unknowns = problem.values(units), len(problem.free)
+    values, count = problem.values(units), len(observations)
     estimate = model(observations.points, values)
     drawn, samples = bootstrap(problem, units, scale, resamples)
     if resamples and len(samples) < 0.9 * resamples:
@@ -174,34 +174,20 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     ends = interval(samples) if len(samples) > 1 else (np.full(len(values), math.nan),) * 2
     low, high = (dict(zip(values, end.tolist(), strict=True)) for end in ends)
     # Widen the scatter for a new run, and for the degrees of freedom that the fit used.
-    freedom = len(observations) - unknowns
-    off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
+    freedom = count - len(problem.free)
+    off = log_ratio(observations.throughput, estimate) * math.sqrt(count / freedom)
+    scatter = Scatter.from_residuals(off * new_run(off, observations), estimate, freedom)
+    reasons = undetermined(problem, units, low, high)
+    domain, told = Domain.from_observations(observations), tuple(problems)
     return Fit(
-        model=model,
-        values=values,
-        low=low,
-        high=high,
-        reasons=undetermined(problem, units, low, high),
-        samples=samples,
-        scatter=Scatter.from_residuals(off * new_run(off, observations), estimate, freedom),
-        observed=len(observations),
-        domain=Domain.from_observations(observations),
-        problems=tuple(problems),
-        drawn=drawn,
+        model, values, low, high, reasons, samples, scatter, count, drawn, domain=domain, problems=told
     )
 
 
 def _failed(model: Model, observations: Observations, problem: str) -> Fit:
     nothing = {parameter.name: math.nan for parameter in model.parameters}
-    return Fit(
-        model=model,
-        values=nothing,
-        low=nothing,
-        high=nothing,
-        reasons=dict.fromkeys(nothing, "not fitted"),
-        samples=np.full((1, len(nothing)), np.nan),
-        scatter=Scatter(np.zeros(1), np.zeros((1, QUANTILES.size))),
-        observed=len(observations),
-        domain=Domain.from_observations(observations),
-        problems=(problem,),
-    )
+    reasons, samples = dict.fromkeys(nothing, "not fitted"), np.full((1, len(nothing)), np.nan)
+    scatter = Scatter(np.zeros(1), np.zeros((1, QUANTILES.size)))
+    domain, count = Domain.from_observations(observations), len(observations)
+    ends = nothing, nothing, nothing
+    return Fit(model, *ends, reasons, samples, scatter, count, domain=domain, problems=(problem,))

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tpcsweep.configuration.parameters import Parameters, Value, show_value, value_text
+from tpcsweep.configuration.parameters import Parameters, Value, value_text
 from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
 from tpcsweep.models import Fit, Observations, Predictor, Saved, fit
 from tpcsweep.models.base import DEFAULTS, json_content
@@ -191,21 +191,10 @@ def plan(
         if len(wider):
             [beyond] = evaluate(beyond_data, wider, sure, [wanted])
     measured = "" if reached or observations is None else best_measured(observations, given)
-    columns = [*KNOBS, *FIGURES]
-    return Plan(
-        target=wanted,
-        probability=sure,
-        model=model.name,
-        fixed=given,
-        settings=settings[columns],
-        beyond=beyond[columns],
-        notes=(
-            *filter(None, [measured]),
-            *(_MEANING, *model.problems, *_outside(model.domain, given)),
-            *(*_without_effect(model, settings), *_price(settings, wanted, sure)),
-        ),
-        data=data,
-    )
+    notes = [measured, _MEANING, *model.problems, *_outside(model.domain, given)]
+    notes += [*_without_effect(model, settings), *_price(settings, wanted, sure)]
+    shown, further = (table[[*KNOBS, *FIGURES]] for table in (settings, beyond))
+    return Plan(wanted, sure, model.name, given, shown, further, tuple(filter(None, notes)), data)
 
 
 def best_measured(observations: Observations, given: Given) -> str:
@@ -213,8 +202,7 @@ def best_measured(observations: Observations, given: Given) -> str:
     rows = observations.frame
     for name, value in given.items():
         if name in rows:
-            values = value if isinstance(value, tuple) else (value,)
-            rows = rows[rows[name].isin([model_input(one) for one in values])]
+            rows = rows[rows[name].isin(model_inputs(value))]
     if rows.empty:
         return ""
     best = rows.loc[rows["throughput"].idxmax()]
@@ -225,14 +213,12 @@ def best_measured(observations: Observations, given: Given) -> str:
 def select_model(model: Predictor, formula: Predictor | None, given: Given) -> Predictor:
     """Return the formula if it exists and a given number lies beyond the data, otherwise the model."""
     single = {name: value for name, value in given.items() if not isinstance(value, str | tuple)}
-    numbers = {name: np.array([model_input(value)]) for name, value in single.items()}
+    numbers = {name: np.array(model_inputs(value)) for name, value in single.items()}
     return formula if formula is not None and model.domain.outside(numbers).any() else model
 
 
-def select_models(
-    saved: Saved, observations: Observations, given: Given
-) -> tuple[Predictor, Predictor | None, str]:
-    """Return the model inside the data, the formula beyond them (or None), and a description of the data.
+def select_models(saved: Saved, observations: Observations, given: Given) -> tuple[Predictor, Predictor, str]:
+    """Return the model inside the data, the formula beyond them, and a description of the data.
 
     Formulas ignore words. If only some cells have the given words, the formula is fitted to these cells. Raises
     ConfigurationError if no cell has a given word, SavedError if no model was chosen.
@@ -248,9 +234,8 @@ def select_models(
         rows &= (values == word).to_numpy()
     if problems:
         raise ConfigurationError(problems)
-    best = saved.best(observations)
-    formula = best if isinstance(best, Fit) else saved.formula if saved.chosen else None
-    if rows.all() or formula is None:
+    best, formula = saved.best(observations), saved.formula
+    if rows.all():
         return best, formula, label
     formula = fit(formula.model, observations.take(rows))
     words = ", ".join(f"{name} {word}" for name, word in given.items() if isinstance(word, str))
@@ -271,10 +256,9 @@ def _price(settings: pd.DataFrame, target: float, probability: float) -> list[st
 def _outside(domain: Domain, fixed: Given) -> list[str]:
     notes = []
     for name, value in fixed.items():
-        values = value if isinstance(value, tuple) else (value,)
-        numbers = np.array([model_input(part) for part in values])
+        numbers = np.array(model_inputs(value))
         if numbers.dtype.kind == "f" and domain.outside({name: numbers}).any():
-            shown = ", ".join(show_value(name, part) for part in values)
+            shown = ", ".join(value_text(name, number) for number in numbers)
             notes.append(f"Extrapolated: {name} {shown} is not in the data: {values_text(name, domain)}.")
     return notes
 
@@ -353,8 +337,7 @@ def _refuse(domain: Domain, fixed: Given) -> None:
 
 def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.float64]:
     if name in fixed:
-        value = fixed[name]
-        return np.unique([model_input(part) for part in (value if isinstance(value, tuple) else (value,))])
+        return np.unique(model_inputs(fixed[name]))
     if name in domain.ranges:
         low, high = domain.ranges[name]
         whole = name in _COUNTS or (low.is_integer() and high.is_integer())
@@ -386,6 +369,7 @@ def values_text(name: str, domain: Domain) -> str:
     return value_text(name, domain.fixed[name])
 
 
-def model_input(value: Value) -> str | float:
-    """Convert a value for models: null, which means no limit, becomes infinity."""
-    return value if isinstance(value, str) else math.inf if value is None else float(value)
+def model_inputs(value: Value | tuple[Value, ...]) -> list[str | float]:
+    """Return a value, or each of several, for models: null, which means no limit, becomes infinity."""
+    values = value if isinstance(value, tuple) else (value,)
+    return [one if isinstance(one, str) else math.inf if one is None else float(one) for one in values]
