@@ -186,10 +186,7 @@ def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFra
 
 
 def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, least: bool = False) -> Finding:
-    """Return whether the best of each part lies in its region; the parts share the confidence.
-
-    The effect is that of the first part, or with `least` that of the slowest part.
-    """
+    """Judge the best of each part, with shared confidence; the effect is the first's, or with `least` the slowest's."""
     judged, effects = [], []
     for where, (part, region) in parts.items():
         interval, points = predicates.peak_throughput(cells, part, len(parts))

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of claims published before 2023: `nrp2021`, `usatlas2007`, `cambridge` and `terena2005`.
-
-The YAML file of each publication has the texts, needs and regions of its claims.
-"""
+"""Tests of claims published before 2023, whose YAML files have the texts, needs and regions."""
 
 import itertools
 import math

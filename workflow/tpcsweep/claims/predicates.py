@@ -122,10 +122,7 @@ def unbound_pairs(cells: CellTable, rows: pd.DataFrame, axis: str, factor: float
 
 
 def judge_parts(parts: Sequence[tuple[str, Interval, Region, Iterable[Row]]], effect: Effect) -> Finding:
-    """Decide whether all intervals of a claim lie in their regions; the verdict shows the effect.
-
-    Each part has the subject of an interval, the interval, its region, and its lines of evidence.
-    """
+    """Decide whether all intervals lie in their regions; a part has subject, interval, region and evidence."""
     units = "" if effect.units == "1" else f" {effect.units}"
     return Finding(
         effects.all_true(region.decide(interval) for _, interval, region, _ in parts),

@@ -79,10 +79,7 @@ class Comparison:
 
     @property
     def slowdown(self) -> float:
-        """Time for a piece of work in new over base, median of the CPU-bound cells; NaN if unknown.
-
-        Cells that were disturbed on either side are excluded, because other work on the CPU changes the time too.
-        """
+        """Time for a piece of work in new over base, median of undisturbed CPU-bound cells; NaN if unknown."""
         flags = (self.cells["base_flags"] + " " + self.cells["new_flags"]).str.split()
         calm = [{"disturbed", "machine_saturated"}.isdisjoint(row) for row in flags]
         return float((self.cells["new_work"] / self.cells["base_work"])[calm].median())

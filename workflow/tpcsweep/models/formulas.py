@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput formulas that are fitted to sweeps, listed in `MODELS`.
-
-To add a formula, write a function and add an entry to the table.
-"""
+"""Throughput formulas that are fitted to sweeps: functions, and the table of models that they become."""
 
 from collections.abc import Mapping
 from dataclasses import replace

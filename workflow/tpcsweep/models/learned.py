@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that learn from the cells without a formula: a Gaussian process and a lookup table.
-
-The process is that of the logarithm of throughput over the axes. The table has medians of measured cells, with linear
-interpolation between them.
-"""
+"""Models that learn from the cells without a formula: a Gaussian process and a lookup table."""
 
 from __future__ import annotations
 

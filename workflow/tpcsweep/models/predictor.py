@@ -59,10 +59,7 @@ class Domain:
         )
 
     def filled(self, points: Cells, axes: Sequence[str]) -> dict[str, Any]:
-        """Return the columns of `points` plus the parameters with a single value in the data.
-
-        Raises KeyError if one of `axes` varies in the data and `points` lack it.
-        """
+        """Return `points` and what has a single value in the data. Raises KeyError without a varying one of `axes`."""
         columns = {str(name): points[name] for name in points}
         if lacking := [name for name in axes if name in self.ranges and name not in columns]:
             raise KeyError(

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answer a question about a dataset: a plan for the target, and streams for each RTT and target.
-
-Plans and recommendations are also printed as tables.
-"""
+"""Answer a question about a dataset, also as tables: a plan for the target, and streams for each RTT and target."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,6 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
 from tpcsweep.dataset import load
@@ -23,7 +21,7 @@ from tpcsweep.extras import MissingExtraError
 from tpcsweep.models import Observations, Predictor, SavedError, observe, read_fits
 from tpcsweep.models.base import DEFAULTS, json_content
 from tpcsweep.models.observations import NothingMeasuredError
-from tpcsweep.numbers import between, plain, short
+from tpcsweep.numbers import between, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Question
 from tpcsweep.planning.plan import FRONT, Plan, candidates, evaluate, plan, select_model, select_models
 from tpcsweep.variables import TABLES, Variable
@@ -144,7 +142,7 @@ def plan_table(plan: Plan) -> RenderableType:
     for row in _settings(plan):
         rows.add_row(
             row["answer"] + ("*" if row["extrapolated"] else ""),
-            _cores(row["cores"]),
+            value_text("cores", row["cores"]),
             str(row["origins"]),
             str(row["streams"]),
             f"{short(row['throughput'])} ({between(row['throughput_low'], row['throughput_high'])})",
@@ -169,7 +167,7 @@ def recommendations_table(answer: Answer) -> RenderableType:
             show(row["target"], RATE) + ("" if row["reached"] else " not reached"),
             str(row["streams"]),
             str(row["origins"]),
-            _cores(row["cores"]),
+            value_text("cores", row["cores"]),
             short(row["throughput"]) + ("*" if row["extrapolated"] else ""),
             short(row["assured"]),
             f"{100 * row['probability']:.1f} %",
@@ -188,10 +186,6 @@ def _settings(plan: Plan) -> list[dict[str, Any]]:
         elif row["answer"] != FRONT:
             settings[place]["answer"] += f" and\n{row['answer']}"
     return list(settings.values())
-
-
-def _cores(cores: float) -> str:
-    return "no limit" if math.isinf(cores) else plain(cores)
 
 
 def spaced_rtts(model: Predictor, count: int = _MOST_RTTS) -> list[float]:
