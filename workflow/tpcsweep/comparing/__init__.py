@@ -33,10 +33,7 @@ from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import CONFIDENCE, between, plain, short
 from tpcsweep.variables import CPU_LIMITS, TABLES
 
-NOTICED = 0.05
-"""Smallest slowdown of a machine that the summary reports, as a share."""
-
-_NEEDED = ("throughput", "flags")
+NOTICED = 0.05  # smallest slowdown of a machine that the summary reports, as a share
 _MOST_ROWS = 50  # on a terminal
 
 
@@ -125,7 +122,7 @@ def load_side(side: ComparedSide) -> xr.Dataset:
     Raises ConfigurationError if the file is not the dataset of a sweep, or an axis or value is unknown.
     """
     summary = load(side.dataset)
-    if lacks := [f"it has no {name}" for name in _NEEDED if name not in summary]:
+    if lacks := [f"it has no {name}" for name in ("throughput", "flags") if name not in summary]:
         given = f"{side.text!r} ({side.dataset}: {lacks[0]})"
         raise ConfigurationError([Problem(side.key, given, "a dataset of a sweep, as `snakemake` makes it")])
     for name, value in side.chosen.items():

@@ -102,8 +102,7 @@ def axis_value_effects(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]])
         if len(values) > 1 and len(part := used[used[axis] == value])
     ]
     found = pd.DataFrame(rows, columns=[*PARTS])
-    figures = ["ratio", "ratio_low", "ratio_high", "log_ratio", "error", "freedom", "p"]
-    return found.astype(dict.fromkeys(figures, float))  # also without rows
+    return found.astype(dict.fromkeys(PARTS[3:-2], float))  # also without rows
 
 
 def add_verdicts(

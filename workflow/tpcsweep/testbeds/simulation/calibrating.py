@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fit the simulated testbed's parameters to measured cells, and test them on cells left out.
-
-`models.fit` fits the model's fixed point. docs/simulation.md has the results.
-"""
+"""Fit the simulated testbed's parameters to measured cells, and test them on cells left out (docs/simulation.md)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

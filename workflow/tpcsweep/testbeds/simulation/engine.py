@@ -22,10 +22,7 @@ from tpcsweep.variables import GBIT
 
 PROGRAM = Path(__file__).with_name("simulate.py")
 MOST = 32
-"""The largest number of streams that are simulated individually.
-
-With more streams, one of several equal origins is simulated, and its streams are grouped.
-"""
+"""Most streams that are simulated individually; of more, one of several equal origins is, in groups of streams."""
 CPU_SECONDS = 120
 """Limit on the CPU time of a cell. Typical cells need 0.1 s, and cells of an hour some seconds."""
 ENDLESS = 10.0
@@ -140,11 +137,7 @@ def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Me
 
 
 def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
-    """Distribute `streams` over the `used` origins.
-
-    Returns the number of simulated origins, the origin of each simulated stream, and the number of real streams that
-    each simulated stream represents.
-    """
+    """Return the number of simulated origins, the origin of each simulated stream, and how many real ones it is."""
     if streams <= MOST:
         return used, [number % used for number in range(streams)], 1.0
     each = min(MOST, math.ceil(streams / used))

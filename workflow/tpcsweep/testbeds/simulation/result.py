@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The courses of simulated cells, and the results in their files. Pure.
-
-Quantities that only measurements provide are null.
-"""
+"""The courses of simulated cells, and their results; quantities that only measurements provide are null. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
