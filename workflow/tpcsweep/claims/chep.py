@@ -44,7 +44,9 @@ def _hours(claim: Claim, cells: CellTable) -> tuple[pd.DataFrame, Finding | None
         return long, None
     if at_scale.empty:
         return long, predicates.missing_cells("at 400 Gbit/s, about 3 ms and about 520 streams")
-    reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
+    reason = (
+        f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
+    )
     advice = "sweep measurement: {until: seconds, seconds: 1 h}"
     return long, Finding(None, reason, rows=predicates.cell_rows(at_scale, cells), advice=advice)
 
