@@ -93,14 +93,11 @@ def choose(
 ) -> Choice:
     """Cross-validate all formulas and learned predictors, in the processes of `pool` if given.
 
-    The score is the mean absolute error (Gbit/s) of left-out cells, averaged over the kinds of folds: RTT values,
-    stream values, deployments, and runs if there are several. Only interpolated cells decide which model predicts
-    inside the data; with several runs, only interpolated cells of left-out runs.
-
-    A model is `tied` with the best if a bootstrap over deployments (95 %) finds no difference between their errors. The
-    bootstrap draws a deployment with its errors of all kinds, because folds of two kinds share cells. `skill` is 1 -
-    score / score of the constant model; the data do not support a model with a skill of zero or less. Searches start at
-    the values of `fits`.
+    The score is the mean absolute error (Gbit/s) of left-out cells, averaged over the kinds of folds. Only interpolated
+    cells decide which model predicts inside the data; with several runs, only interpolated cells of left-out runs. A
+    model is `tied` with the best if a bootstrap over deployments (95 %) finds no difference between their errors; it
+    draws a deployment with its errors of all kinds, because folds of two kinds share cells. `skill` is 1 - score /
+    score of the constant model. Searches start at the values of `fits`.
     """
     folds = make_folds(observations)
     if not folds:

@@ -29,12 +29,6 @@ def connections(points: Points) -> Floats:
     return np.asarray(points["streams"] * points["tcp_streams"])
 
 
-def soft_minimum(limits: tuple[Floats, ...], sharpness: float) -> Floats:
-    """Return (Σ limit^-q)^(-1/q): near the smallest limit, and below it if several are similar."""
-    least = reduce(np.minimum, limits)
-    return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
-
-
 def _combined(
     points: Points, base: float, window: float, background: float, handshakes: float, redirection: float,
     setup: float, per_core: float, instance: float, contention: float, crowding: float, coherency: float,
@@ -64,9 +58,10 @@ def _combined(
     overload = np.maximum(demand / servers - 1, 0.0)
     crowd = np.maximum(streams / origins - 1, 0.0)
     files = client * points["file_size"] * GBIT_PER_MS * 1e-3
-    return soft_minimum(
-        (demand, servers / (1 + contention * overload + crowding * crowd), path, files), sharpness
-    )
+    limits = demand, servers / (1 + contention * overload + crowding * crowd), path, files
+    # (Σ limit^-q)^(-1/q) is near the smallest limit, and below it if several are similar.
+    least = reduce(np.minimum, limits)
+    return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
 
 
 def _window(points: Points, base: float, window: float, efficiency: float) -> Floats:
@@ -93,17 +88,12 @@ def _hacker(points: Points, base: float, background: float, efficiency: float) -
     return np.minimum(efficiency * points["bandwidth"], connections(points) * rate)
 
 
-def _lu(points: Points, a: float, b: float) -> Floats:
-    n = connections(points)
-    return n / np.sqrt(a * n**2 + b)
-
-
 def _yildirim(points: Points, a: float, skew: float, c: float) -> Floats:
     n = connections(points)
     return np.asarray(n / np.sqrt(a * n**2 + 2 * skew * np.sqrt(a * c) * n + c))
 
 
-def _yildirim_newton(points: Points, a: float, exponent: float, b: float) -> Floats:
+def _saturating(points: Points, a: float, b: float, exponent: float = 2.0) -> Floats:
     n = connections(points)
     return n / np.sqrt(a * n**exponent + b)
 
@@ -272,7 +262,7 @@ _TABLE = (
             Parameter("a", "s²/Gbit²", "1/√a: throughput of many streams", 1e-7, 1e6, 1.0, "log"),
             Parameter("b", "s²/Gbit²", "1/√b: throughput of each of few streams", 1e-7, 1e8, 10.0, "log"),
         ),
-        function=_lu,
+        function=_saturating,
     ),
     Model(
         name="yildirim", title="Yildirim, Yin, Kosar: full second order",
@@ -298,7 +288,7 @@ _TABLE = (
             Parameter("exponent", "1", "c: above 2 there is a peak", 0.1, 6.0, 2.0),
             Parameter("b", "s²/Gbit²", "1/√b: throughput of each of few streams", 1e-7, 1e8, 10.0, "log"),
         ),
-        function=_yildirim_newton,
+        function=_saturating,
     ),
     Model(
         name="usl", title="Universal Scalability Law",

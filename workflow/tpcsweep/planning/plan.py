@@ -164,14 +164,13 @@ def plan(
 
     Args:
         model: A fit, or a predictor that learned from the cells.
-        formula: Model for questions and settings beyond the data; None for `model`.
         target: Gbit/s, or text with a unit.
-        probability: a share, or text with a unit.
-        observations: the measured cells; a note names the best of them if the target is not reached.
-        data: the data that the model was fitted to, for figures.
-        **fixed: parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
-            from; words, such as a tool, are those of the fitted cells. Every parameter that varies in the data, except
-            these three, is needed.
+        probability: A share, or text with a unit.
+        formula: Model for questions and settings beyond the data; None for `model`.
+        observations: Measured cells; a note names the best of them if the target is not reached.
+        data: The data that the model was fitted to, for figures.
+        **fixed: Parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
+            from, and words are those of the fitted cells. Every other parameter that varies in the data is needed.
 
     Raises ConfigurationError if a value has the wrong kind, or a parameter is missing or unknown.
     """
