@@ -184,13 +184,9 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
     rows["error"] = _errors(rows, axes)
     reasons = every["reason"].value_counts()
-    return CellTable(
-        every=every,
-        trusted=rows,
-        axes=tuple(name for name in axes if ds.sizes[name] > 1),
-        left_out={why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons},
-        data=_DATA.get(kind, "measured"),
-    )
+    left_out = {why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons}
+    several = tuple(name for name in axes if ds.sizes[name] > 1)
+    return CellTable(every, rows, several, left_out, _DATA.get(kind, "measured"))
 
 
 def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:

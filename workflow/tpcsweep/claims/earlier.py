@@ -41,13 +41,13 @@ def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
         )
         return Finding(None, reason, rows=rows, advice="sweep more RTTs with both tools, and repetitions: 3")
     beyond = ": better, and by more than slightly" if interval.low > claim.region.high else ""
-    reason = (
+    subject = (
         f"{len(fast)} of {len(links)} links (RTTs within 10 %, same streams), the faster half of them, "
-        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms: "
-        f"{predicates.interval_text(interval, claim.region)}{beyond}"
+        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms"
     )
     effect = Effect("throughput of XRootD HTTP-TPC over that of GridFTP on fast links", interval)
-    return Finding(claim.region.decide(interval), reason, effect, rows)
+    finding = predicates.judge_parts([(subject, interval, claim.region, rows)], effect)
+    return replace(finding, reason=f"{finding.reason}{beyond}")
 
 
 def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
