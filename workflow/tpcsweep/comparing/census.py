@@ -39,10 +39,7 @@ def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
 
 
 def rate_interval(events: int, exposure: float) -> tuple[float, float]:
-    """Return the interval of a Poisson rate per unit of exposure, such as hours; it is infinite without exposure.
-
-    Source: F. Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28, 1936: exact, so conservative.
-    """
+    """Return the exact interval of a Poisson rate (F. Garwood, Biometrika 28, 1936); infinite without exposure."""
     if not exposure > 0:
         return 0.0, np.inf
     tail = (1 - CONFIDENCE) / 2
