@@ -92,7 +92,7 @@ def of_runs(file: Path) -> Iterator[Row]:
             model, held = fitter(observations.take(runs != run)), observations.take(runs == run)
             known = ~model.domain.outside(held.frame[list(observations.axes)])
             held = held.take(known)
-            answer = model.predict(held.frame[[*model.domain.ranges, *model.domain.word_values]])
+            answer = model.predict(held.frame[[*model.domain.ranges, *model.domain.words]])
             low, high = (answer[f"throughput_{end}"].to_numpy() for end in ("low", "high"))
             off.append(np.abs(answer["throughput"].to_numpy() / held.throughput - 1))
             inside.append((low <= held.throughput) & (held.throughput <= high))

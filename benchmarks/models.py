@@ -108,7 +108,7 @@ def show(
     about: str, name: str, found: Predictor, points: pd.DataFrame, measured: NDArray[np.float64]
 ) -> None:
     """Print the prediction error and the share of measurements in their intervals."""
-    axes = [*found.domain.ranges, *found.domain.word_values]
+    axes = [*found.domain.ranges, *found.domain.words]
     answer = found.predict(points[axes])
     off = np.abs(answer["throughput"].to_numpy() / measured - 1)
     inside = (measured >= answer["throughput_low"]) & (measured <= answer["throughput_high"])

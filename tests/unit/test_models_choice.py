@@ -202,7 +202,7 @@ def test_where_there_are_several_runs_a_left_out_run_judges() -> None:
     for told, best in ((True, "table"), (False, "window")):
         observations = observe(ds if told else ds.drop_vars("run"))
         choice = scored(observations, fits_of(observations, "window"), {"table": LEARNED["table"]})
-        assert ("run" in set(choice.predictions["kind"])) == told
+        assert ("run" in set(choice.errors["kind"])) == told
         assert choice.best == best
 
 

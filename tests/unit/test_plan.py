@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import dataset
-from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.models import MODELS, Fit, Observations, Saved, fit, observe
 from tpcsweep.models.choice import LEARNED
 from tpcsweep.models.predictor import Domain, Predictor
-from tpcsweep.planning import KNOBS
+from tpcsweep.planning import KNOBS, Question
 from tpcsweep.planning.drawing import draw
-from tpcsweep.planning.plan import best_measured, candidates, check_question, plan, select_models
+from tpcsweep.planning.plan import best_measured, candidates, plan, select_models
 from tpcsweep.planning.recommendations import COLUMNS, Answer, as_csv, plan_table, recommend
 
 from tests.support import synthetic
@@ -111,7 +111,7 @@ def test_what_cannot_be_reached_says_how_much_can() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rtt", "best"), [(2.0, "8.25 Gbit/s: cores no limit, streams 1"), (20.0, "4 Gbit/s: cores 1, streams 8")]
+    ("rtt", "best"), [(2.0, "8.25 Gbit/s: cores no quota, streams 1"), (20.0, "4 Gbit/s: cores 1, streams 8")]
 )
 def test_a_target_that_is_not_reached_names_the_best_measured_cell(rtt: float, best: str) -> None:
     cells = [(2.0, 1, 1.0, 7), (2.0, 1, math.inf, 8.25), (20.0, 1, math.inf, 3), (20.0, 8, 1.0, 4)]
@@ -198,7 +198,7 @@ def test_recommendations_are_what_plans_say_and_can_be_read_by_others() -> None:
         assert row["reached"] == one.reached
         assert one.cheapest is None or cost(row) == cost(one.cheapest)
     unlimited = recommend(Known(), [20], cores=[None])
-    answer = Answer(check_question(rtt=20), "known", "made up", None, unlimited)
+    answer = Answer(validated(Question, {"rtt": 20}), "known", "made up", None, unlimited)
     content = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
     assert content["given"] == {"rtt": 20} and content["columns"]["rtt"]["unit"] == "ms"
     kinds = {(row["cores"], type(row["streams"]), type(row["reached"])) for row in content["rows"]}

@@ -109,10 +109,6 @@ CLAIMS: Mapping[str, Claim] = {
 
 
 def judge(ds: xr.Dataset, claims: Iterable[str] = CLAIMS) -> list[Verdict]:
-    """Return the verdicts on claims, by default on every one, for a dataset (docs/data.md).
-
-    Raises:
-        KeyError: If the dataset has no throughput, or a claim is unknown.
-    """
+    """Return the verdicts on claims for a dataset. Raises KeyError without throughput, or if a claim is unknown."""
     cells = claim_cells(ds)
     return [judge_claim(CLAIMS[name], ds, cells) for name in claims]

@@ -185,19 +185,12 @@ def judge_claim(claim: Claim, ds: xr.Dataset, cells: CellTable) -> Verdict:
         interval = finding.effect.interval if finding.effect else None
         if interval and math.isfinite(interval.low + interval.high):
             undecided = Outcome.UNDECIDED
-    rows = finding.rows
-    kept = np.linspace(0, len(rows) - 1, min(len(rows), ROWS))
-    return Verdict(
-        claim,
-        {True: Outcome.HOLDS, False: Outcome.FAILS, None: undecided}[finding.decision],
-        finding.reason,
-        cells.data,
-        finding.effect,
-        tuple(rows[round(place)] for place in kept),
-        finding.advice if finding.decision is None else "",
-        used=len(cells.trusted),
-        excluded_cells=cells.left_out,
-    )
+    outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: undecided}[finding.decision]
+    kept = np.linspace(0, len(finding.rows) - 1, min(len(finding.rows), ROWS))
+    rows = tuple(finding.rows[round(place)] for place in kept)
+    advice = finding.advice if finding.decision is None else ""
+    about = len(cells.trusted), cells.left_out
+    return Verdict(claim, outcome, finding.reason, cells.data, finding.effect, rows, advice, *about)
 
 
 def _values(ds: xr.Dataset, axis: str) -> list[Any]:

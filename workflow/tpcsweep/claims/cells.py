@@ -167,10 +167,7 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     A cell's standard error follows from its confidence interval. It is widened according to its degrees of freedom at
     `TAIL_QUANTILE`, or by `WIDENING` if they are unknown, or by the Birge ratio of the repetitions if these differ by
     more (R. T. Birge, Phys. Rev. 40, 1932). Without intervals it is the relative spread of repetitions, pooled over
-    all points.
-
-    Raises:
-        KeyError: If the dataset has no throughput.
+    all points. Raises KeyError if the dataset has no throughput.
     """
     figures = ("duration", "throughput_max", "source_cpu", "destination_cpu", "bandwidth", "cores")
     every = observations(ds, untrusted=UNTRUSTED, also=figures)
@@ -187,13 +184,9 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
     rows["error"] = _errors(rows, axes)
     reasons = every["reason"].value_counts()
-    return CellTable(
-        every=every,
-        trusted=rows,
-        axes=tuple(name for name in axes if ds.sizes[name] > 1),
-        left_out={why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons},
-        data=_DATA.get(kind, "measured"),
-    )
+    left_out = {why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons}
+    several = tuple(name for name in axes if ds.sizes[name] > 1)
+    return CellTable(every, rows, several, left_out, _DATA.get(kind, "measured"))
 
 
 def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:

@@ -3,26 +3,14 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims import predicates
+from tpcsweep.claims import effects, predicates
 from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding
-from tpcsweep.claims.cells import CPU_BOUND, CellTable, Pairs, ratio_worthy
-from tpcsweep.claims.effects import (
-    FEWEST_PAIRS,
-    Interval,
-    Region,
-    all_true,
-    exponents,
-    largest_level,
-    majority,
-    mean_exponent,
-    mean_ratio,
-)
+from tpcsweep.claims.cells import CPU_BOUND, CellTable, ratio_worthy
+from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import plain, short
 
@@ -31,36 +19,36 @@ _HOUR = 3000.0  # seconds that count as about an hour
 
 def sustained(claim: Claim, cells: CellTable) -> Finding:
     """Test the best mean of cells that took an hour."""
-    quantity = "largest throughput over an hour"
-    return _of_an_hour(claim, cells, lambda long: predicates.judge_best(cells, long, claim.region, quantity))
+    long, lacks = _hours(claim, cells)
+    return lacks or predicates.judge_best(cells, long, claim.region, "largest throughput over an hour")
 
 
 def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
     """Test the largest second over the mean of cells that took an hour."""
-
-    def judged(long: pd.DataFrame) -> Finding:
-        long = long.dropna(subset=["throughput_max"])
-        above = long["throughput_max"] / long["throughput"]
-        interval = largest_level(above, above * long["error"] / long["throughput"])
-        if interval is None:
-            return predicates.missing_cells("that took an hour and tells its largest second")
-        rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
-        part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
-        return predicates.judge_parts([part], Effect("largest second over the mean of an hour", interval))
-
-    return _of_an_hour(claim, cells, judged)
+    long, lacks = _hours(claim, cells)
+    long = long.dropna(subset=["throughput_max"])
+    above = long["throughput_max"] / long["throughput"]
+    interval = effects.largest_level(above, above * long["error"] / long["throughput"])
+    if lacks or interval is None:
+        return lacks or predicates.missing_cells("that took an hour and tells its largest second")
+    rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
+    part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
+    return predicates.judge_parts([part], Effect("largest second over the mean of an hour", interval))
 
 
-def _of_an_hour(claim: Claim, cells: CellTable, judged: Callable[[pd.DataFrame], Finding]) -> Finding:
+def _hours(claim: Claim, cells: CellTable) -> tuple[pd.DataFrame, Finding | None]:
+    """Return the claim's cells that took about an hour, and why there are none."""
     at_scale = claim.select(cells)
-    if at_scale.empty:
-        return predicates.missing_cells("at 400 Gbit/s, about 3 ms and about 520 streams")
     long = at_scale[at_scale["duration"] >= _HOUR]
-    if long.empty:
-        reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
-        advice = "sweep measurement: {until: seconds, seconds: 1 h}"
-        return Finding(None, reason, rows=predicates.cell_rows(at_scale, cells), advice=advice)
-    return judged(long)
+    if len(long):
+        return long, None
+    if at_scale.empty:
+        return long, predicates.missing_cells("at 400 Gbit/s, about 3 ms and about 520 streams")
+    reason = (
+        f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
+    )
+    advice = "sweep measurement: {until: seconds, seconds: 1 h}"
+    return long, Finding(None, reason, rows=predicates.cell_rows(at_scale, cells), advice=advice)
 
 
 def streams_required(claim: Claim, cells: CellTable) -> Finding:
@@ -106,7 +94,7 @@ def streams_peak(claim: Claim, cells: CellTable) -> Finding:
     reason = f"{len(bound)} curves with few cores that use up the servers' CPU have a peak: {votes}"
     evidence = [predicates.peak_row(curve, peak, cells) for curve, peak in bound]
     advice = f"sweep more streams values, fewer and more than those there; {MEASURE_MORE}"
-    return Finding(majority(decisions), reason, predicates.clearest(bound), evidence, advice)
+    return Finding(effects.majority(decisions), reason, predicates.clearest(bound), evidence, advice)
 
 
 def _cpu_bound(curve: pd.DataFrame) -> bool:
@@ -120,21 +108,21 @@ def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     kept, left = predicates.unbound_pairs(cells, claim.select(cells), "rtt", 3)
     aside = f"; {left} left out in which something else binds an end, or that differ less" if left else ""
     changes = kept["ratio"], kept["error"], kept["to"] / kept["from"]
-    mean = mean_exponent(*changes)
+    subject = f"{len(kept)} curves over RTT with ends three-fold or more apart in 8 to 75 ms{aside}"
+    mean = effects.mean_exponent(*changes)
     if mean is None:
-        reason = f"curves over RTT with ends three-fold or more apart in 8 to 75 ms: {len(kept)}{aside}; 3 are needed"
         advice = "sweep rtt: [10 ms, 20 ms, 40 ms, 60 ms] with several streams, and cores and a path to spare"
-        return predicates.too_few_pairs(reason, kept, advice)
-    each = exponents(*changes)
+        return predicates.too_few_pairs(subject, kept, advice)
+    each = effects.exponents(*changes)
     inverse = [claim.region.decide(exponent) for exponent in each]
     decisions = [None if one is None else not one for one in inverse]
     reason = (
-        f"{len(kept)} curves over RTT{aside}, {predicates.axes_text(kept)}: {predicates.vote_counts(decisions)} "
+        f"{subject}, {predicates.axes_text(kept)}: {predicates.vote_counts(decisions)} "
         f"with an exponent outside {claim.region}, which is about 1/RTT; the exponents are "
         f"{min(one.value for one in each):.2f} to {max(one.value for one in each):.2f}"
     )
     effect = Effect("exponent of RTT, mean of the curves", mean)
-    return Finding(majority(decisions), reason, effect, predicates.pair_rows(kept))
+    return Finding(effects.majority(decisions), reason, effect, predicates.pair_rows(kept))
 
 
 def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
@@ -142,12 +130,12 @@ def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
     region = claim.region
     top, points = predicates.peak_throughput(cells, claim.select(cells))
     # The smallest is the largest of the negated values.
-    bottom = largest_level(-points["throughput"], points["error"])
+    bottom = effects.largest_level(-points["throughput"], points["error"])
     if top is None or bottom is None or points["streams"].max() < 400:
         return predicates.missing_cells(
             "with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms"
         )
-    decision = all_true([region.decide(top), Region(-region.high, -region.low).decide(bottom)])
+    decision = effects.all_true([region.decide(top), Region(-region.high, -region.low).decide(bottom)])
     least = f"the least is {short(-bottom.value)} Gbit/s"
     reason = f"the best of {len(points)} points: {predicates.interval_text(top, region, ' Gbit/s')}; {least}"
     effect = Effect("largest throughput at 120 ms", top, "Gbit/s")
@@ -200,10 +188,7 @@ def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFra
 
 
 def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, least: bool = False) -> Finding:
-    """Return whether the best of each part lies in its region; the parts share the confidence.
-
-    The effect is that of the first part, or with `least` that of the slowest part.
-    """
+    """Judge the best of each part, with shared confidence; the effect is the first's, or with `least` the slowest's."""
     judged, effects = [], []
     for where, (part, region) in parts.items():
         interval, points = predicates.peak_throughput(cells, part, len(parts))
@@ -236,20 +221,15 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
     decisions, lines = [], []
     for curve, peak in curves:
         softer = _softer(cells, curve, peak.fall, points, len(curves))
-        both_so = all_true([peak.decision, claim.region.decide(softer)])
-        decisions.append(False if peak.decision is False else both_so)
-        lines.append(
-            {
-                **predicates.peak_row(curve, peak, cells),
-                "softer_at_long_rtt": softer.value if softer else None,
-            }
-        )
+        decisions.append(effects.all_true([peak.decision, claim.region.decide(softer)]))
+        line = predicates.peak_row(curve, peak, cells)
+        lines.append({**line, "softer_at_long_rtt": softer.value if softer else None})
     reason = (
         f"{len(curves)} curves at {value_text('rtt', short)} rise, fall, and fall less between the same streams at "
         f"{value_text('rtt', long)}: {predicates.vote_counts(decisions)}"
     )
     advice = f"sweep more streams values; {MEASURE_MORE}"
-    return Finding(majority(decisions), reason, predicates.clearest(curves), lines, advice)
+    return Finding(effects.majority(decisions), reason, predicates.clearest(curves), lines, advice)
 
 
 def _softer(
@@ -266,7 +246,7 @@ def _softer(
     corners = [*ends, *(other.iloc[0] for other in others)]
     logs = [math.log(corner["throughput"]) for corner in corners]
     error = math.sqrt(sum((corner["error"] / corner["throughput"]) ** 2 for corner in corners))
-    softer = largest_level([logs[0] - logs[1] - logs[2] + logs[3]], [error], curves)
+    softer = effects.largest_level([logs[0] - logs[1] - logs[2] + logs[3]], [error], curves)
     return softer and softer.map(math.exp)
 
 
@@ -277,7 +257,8 @@ def instance_cores(claim: Claim, cells: CellTable) -> Finding:
     rows = rows[np.isfinite(rows["cores"]) & ((rows["cores"] == sixteen) | (rows["cores"] >= 24))]
     # Windows bind few streams for any cores; the best over streams shows the effect of cores.
     top = cells.best(ratio_worthy(rows), "streams")
-    pairs = _without(cells.pairs(top, "cores", speaks=partial(predicates.has_room, room="before")), "streams")
+    pairs = cells.pairs(top, "cores", speaks=predicates.ROOM["before"])
+    pairs = pairs._replace(table=pairs.table.drop(columns="streams", errors="ignore"))
     quantity = "best throughput with the most cores over that with 16"
     return predicates.judge_ratios(pairs, "cores", claim.region, quantity, "before")
 
@@ -293,22 +274,12 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
         parts.append(panel[panel["streams"] >= full.min()])
     pairs = cells.pairs(pd.concat(parts) if parts else rows, "streams")
     quantity = "throughput at the most streams over that where the path is first full"
-    finding = predicates.judge_ratios(pairs, "streams", claim.region, quantity)
-    if finding.effect is not None:
-        return finding
-    reason = (
-        "curves over streams that go on after the path is full (95 % of its bandwidth): "
-        f"{len(pairs.table)}; {FEWEST_PAIRS} are needed"
-    )
     advice = "sweep more streams, so that the path is full before the last value, and repetitions: 3"
-    return predicates.too_few_pairs(reason, pairs.table, advice)
+    return predicates.judge_ratios(pairs, "streams", claim.region, quantity, advice=advice)
 
 
 def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
-    """Test that half of the cores suffice at the smallest RTT, but not at the largest.
-
-    They suffice if they reach the throughput of all cores at the largest RTT.
-    """
+    """Test that half of the cores at the smallest RTT, but not at the largest, do as all cores at the largest."""
     rows = claim.select(cells)
     rows = rows[np.isfinite(rows["cores"])]
     many = rows["cores"].max()
@@ -327,15 +298,12 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
         for cores, rtt in ((few, short), (few, long), (many, long))
     )
     enough, needed = (_matched(cells, long_many, part) for part in (short_few, long_few))
-    reach, short_of = (mean_ratio(part["ratio"], part["error"], 2) for part in (enough, needed))
+    reach, short_of = (effects.mean_ratio(part["ratio"], part["error"], 2) for part in (enough, needed))
     ours = f"{plain(few)} cores at {value_text('rtt', short)}"
     theirs = f"{plain(many)} cores at {value_text('rtt', long)}"
     if reach is None or short_of is None:
-        fewest = min(len(enough), len(needed))
-        reason = f"trustworthy pairs of {ours} and {theirs}: {fewest}; {FEWEST_PAIRS} are needed"
-        return predicates.too_few_pairs(
-            reason, enough, "sweep more values of the other axes, or repetitions: 3"
-        )
+        found = f"{min(len(enough), len(needed))} trustworthy pairs of {ours} and {theirs}"
+        return predicates.too_few_pairs(found, enough, predicates.MORE_PAIRS)
     subject = f"{len(enough)} pairs, {predicates.axes_text(enough)}: {ours} over {theirs}"
     other = f"{plain(few)} cores over {plain(many)} at {value_text('rtt', long)}"
     first = (subject, reach, claim.regions["enough"], predicates.pair_rows(enough))
@@ -349,8 +317,5 @@ def _matched(cells: CellTable, before: pd.DataFrame, after: pd.DataFrame) -> pd.
     joined = marked.assign(**dict.fromkeys(apart, 0))
     # The part is an axis here, so that points are averaged for each part.
     with_part = dataclasses.replace(cells, axes=(*cells.axes, "part"))
-    return _without(with_part.pairs(joined, "part", ("before", "after")), *apart).table
-
-
-def _without(pairs: Pairs, *names: str) -> Pairs:
-    return pairs._replace(table=pairs.table.drop(columns=[name for name in names if name in pairs.table]))
+    pairs = with_part.pairs(joined, "part", ("before", "after"))
+    return pairs.table.drop(columns=list(apart), errors="ignore")

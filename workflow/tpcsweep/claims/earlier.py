@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of claims published before 2023: `nrp2021`, `usatlas2007`, `cambridge` and `terena2005`.
-
-The YAML file of each publication has the texts, needs and regions of its claims.
-"""
+"""Tests of claims published before 2023, whose YAML files have the texts, needs and regions."""
 
 import itertools
 import math
@@ -44,13 +41,13 @@ def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
         )
         return Finding(None, reason, rows=rows, advice="sweep more RTTs with both tools, and repetitions: 3")
     beyond = ": better, and by more than slightly" if interval.low > claim.region.high else ""
-    reason = (
+    subject = (
         f"{len(fast)} of {len(links)} links (RTTs within 10 %, same streams), the faster half of them, "
-        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms: "
-        f"{predicates.interval_text(interval, claim.region)}{beyond}"
+        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms"
     )
     effect = Effect("throughput of XRootD HTTP-TPC over that of GridFTP on fast links", interval)
-    return Finding(claim.region.decide(interval), reason, effect, rows)
+    finding = predicates.judge_parts([(subject, interval, claim.region, rows)], effect)
+    return replace(finding, reason=f"{finding.reason}{beyond}")
 
 
 def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
@@ -100,24 +97,13 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
 def scales(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean exponent of streams that differ four-fold or more."""
     free, left = predicates.unbound_pairs(cells, claim.select(cells), "streams", 4)
-    aside = (
-        f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
-        "four-fold"
+    subject = (
+        f"exponent of streams in {len(free)} pairs that differ only in streams, four-fold or more up to 10 "
+        f"({left} left out that differ less, or in which an end fills the path or uses up the servers' CPU)"
     )
     exponent = effects.mean_exponent(free["ratio"], free["error"], free["to"] / free["from"])
-    if exponent is None:
-        reason = (
-            f"pairs that differ only in streams, four-fold or more up to 10: {len(free)} ({aside}); "
-            f"{effects.FEWEST_PAIRS} are needed"
-        )
-        advice = "sweep streams: [1, 2, 5, 10], repetitions: 3, with a path and cores that ten do not use up"
-        return predicates.too_few_pairs(reason, free, advice)
-    reason = (
-        f"{len(free)} pairs that differ only in streams ({aside}), {predicates.axes_text(free)}: "
-        f"throughput goes as streams to the {predicates.interval_text(exponent, claim.region)}"
-    )
-    effect = Effect("exponent of streams", exponent)
-    return Finding(claim.region.decide(exponent), reason, effect, predicates.pair_rows(free))
+    advice = "sweep streams: [1, 2, 5, 10], repetitions: 3, with a path and cores that ten do not use up"
+    return predicates.judge_pairs(free, subject, exponent, claim.region, "exponent of streams", advice)
 
 
 def loss(claim: Claim, cells: CellTable) -> Finding:
@@ -144,16 +130,12 @@ def variants(claim: Claim, cells: CellTable) -> Finding:
     """Test that each variant of TCP is faster than the previous one."""
     rows = _one_connection(claim, cells)
     parts = []
-    steps = list(itertools.pairwise(_VARIANTS))
-    for slower, faster in steps:
+    for slower, faster in itertools.pairwise(_VARIANTS):
         pairs = cells.pairs(rows, "congestion_control", (slower, faster)).table
-        interval = effects.mean_ratio(pairs["ratio"], pairs["error"], len(steps))
+        interval = effects.mean_ratio(pairs["ratio"], pairs["error"], len(_VARIANTS) - 1)
         if interval is None:
-            reason = (
-                f"{len(pairs)} trustworthy pairs of one flow at 150 ms or more have {slower} and {faster}; "
-                f"{effects.FEWEST_PAIRS} are needed"
-            )
-            return predicates.too_few_pairs(reason, pairs, "sweep repetitions: 3, with streams: 1")
+            found = f"{len(pairs)} trustworthy pairs of one flow at 150 ms or more have {slower} and {faster}"
+            return predicates.too_few_pairs(found, pairs, "sweep repetitions: 3, with streams: 1")
         parts.append((f"{faster} over {slower}", interval, claim.region, predicates.pair_rows(pairs)))
     effect = Effect(f"throughput of {_VARIANTS[-1]} over that of {_VARIANTS[-2]}", parts[-1][1])
     finding = predicates.judge_parts(parts, effect)

@@ -8,9 +8,8 @@ are averaged as logarithms.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,9 +31,9 @@ class Interval:
     low: float
     high: float
 
-    def map(self, function: Callable[[float], float]) -> Self:
+    def map(self, function: Callable[[float], float]) -> "Interval":
         """Return the interval of an increasing function of the estimate."""
-        return type(self)(*map(function, (self.value, self.low, self.high)))
+        return Interval(*map(function, (self.value, self.low, self.high)))
 
 
 @dataclass(frozen=True)
@@ -96,12 +95,8 @@ def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> In
 
     The interval is Student's over the pairs, because runs differ by more than each interval says, and at least as wide
     as the errors require. Pairs have equal weights: a cell that is low by chance has a wide relative interval, so
-    weights would favour the others.
-
-    Args:
-        ratios: One for each pair.
-        errors: Standard error of each ratio's logarithm, NaN if unknown.
-        comparisons: Number of intervals that share the confidence (Bonferroni).
+    weights would favour the others. `errors` are standard errors of the ratios' logarithms, NaN if unknown;
+    `comparisons` intervals share the confidence (Bonferroni).
     """
     logs = np.log(np.asarray(ratios, float))
     count = logs.size
@@ -143,19 +138,16 @@ class Peak:
     ratio: Interval  # throughput before the fall over that after it
 
 
-def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1) -> Peak | None:
-    """Return whether a curve first rises and then falls, or None for fewer than three points.
+def peak(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Peak:
+    """Return whether a curve of three points or more first rises and then falls.
 
     A rise or fall is a difference between any two points. Each is tested against the number of differences in all
     curves (Bonferroni), so that the largest noise is no peak. A curve without any fall or without any rise of `MARGIN`
     or more contradicts. Errors are the standard errors of the levels' logarithms; `comparisons` is the number of
     curves.
     """
-    count = len(levels)
-    if count < 3:
-        return None
     logs, error = np.log(np.asarray(levels, float)), np.asarray(errors, float)
-    first, second = np.triu_indices(count, 1)
+    first, second = np.triu_indices(logs.size, 1)
     drop, noise = logs[first] - logs[second], np.hypot(error[first], error[second])
     tail = (1 - CONFIDENCE) / (len(drop) * comparisons)
     strict, once = stats.norm.isf(tail), stats.norm.isf((1 - CONFIDENCE) / comparisons)

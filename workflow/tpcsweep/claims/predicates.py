@@ -2,40 +2,34 @@
 """Shared tests of claims, and building blocks of other tests."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 
+from tpcsweep.claims import effects
 from tpcsweep.claims.base import Claim, Effect, Finding, Row
 from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, CellTable, Pairs, ratio_worthy
-from tpcsweep.claims.effects import (
-    FEWEST_PAIRS,
-    Decision,
-    Interval,
-    Peak,
-    Region,
-    all_true,
-    largest_level,
-    mean_ratio,
-    peak,
-)
+from tpcsweep.claims.effects import Decision, Interval, Peak, Region
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import between, short
 
-Room = Literal["somewhere", "everywhere", "before", "bottleneck"]
-"""Cells of a pair that must be below the path's bandwidth: one, both, or the one compared with.
-With "bottleneck", the cell compared with must fill the path, or the servers' CPU must bind an end."""
+ROOM: Mapping[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "somewhere": lambda pairs: ~(pairs["before_full"] & pairs["after_full"]),
+    "everywhere": lambda pairs: ~(pairs["before_full"] | pairs["after_full"]),
+    "before": lambda pairs: ~pairs["before_full"],
+    "bottleneck": lambda pairs: pairs["before_full"] | (pairs["cpu"] >= CPU_BOUND),
+}
+"""Rules on the cells of a pair that fill the path, or whose servers' CPU binds."""
 
-_ROOM = {
+_BROKEN = {
     "somewhere": "both ends fill the path",
     "everywhere": "an end fills the path",
     "before": "the end compared with fills the path",
     "bottleneck": "nothing is a bottleneck",
 }
 _PLACES = 6  # values of an axis that a sentence lists
-_MORE_PAIRS = f"sweep more values of the other axes, or repetitions: {FEWEST_PAIRS}"
+MORE_PAIRS = f"sweep more values of the other axes, or repetitions: {effects.FEWEST_PAIRS}"
 
 
 def ratio(
@@ -44,19 +38,20 @@ def ratio(
     axis: str,
     quantity: str,
     values: Sequence[Any] | None = None,
-    room: Room | None = "somewhere",
+    room: str | None = "somewhere",
     any_tool: bool = False,
 ) -> Finding:
     """Test that the mean ratio along an axis lies in the region, over cells that differ only in the axis.
 
     Two `values` of the axis are compared, the first of which is the denominator; by default the smallest and the
-    largest. With `any_tool` cells may differ in their tools too, as for network and disks, which have none in common.
+    largest. Pairs that break the rule `room` are left out. With `any_tool` cells may differ in their tools too, as for
+    network and disks, which have none in common.
     """
     rows = claim.select(cells)
     if any_tool and "tool" in rows:
         rows = rows.assign(tool="any")
-    speaks = partial(has_room, room=room) if room else None
-    return judge_ratios(cells.pairs(rows, axis, values, speaks), axis, claim.region, quantity, room)
+    pairs = cells.pairs(rows, axis, values, ROOM[room] if room else None)
+    return judge_ratios(pairs, axis, claim.region, quantity, room)
 
 
 def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
@@ -76,7 +71,7 @@ def buffer_gain(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest ratio along a twenty-fold larger TCP buffer lies in the claim's region."""
     pairs = cells.pairs(claim.select(cells), "tcp_buffer").table
     pairs = pairs[pairs["error"].notna() & (pairs["to"] >= 20 * pairs["from"])]
-    logarithm = largest_level([math.log(ratio) for ratio in pairs["ratio"]], pairs["error"])
+    logarithm = effects.largest_level([math.log(ratio) for ratio in pairs["ratio"]], pairs["error"])
     if logarithm is None:
         return missing_cells("on both sides of a twenty-fold larger TCP buffer")
     interval = logarithm.map(math.exp)
@@ -85,22 +80,29 @@ def buffer_gain(claim: Claim, cells: CellTable) -> Finding:
     return judge_parts([(subject, interval, claim.region, pair_rows(pairs))], effect)
 
 
-def judge_ratios(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room | None = None) -> Finding:
+def judge_ratios(
+    pairs: Pairs, axis: str, region: Region, quantity: str, room: str | None = None, advice: str = MORE_PAIRS
+) -> Finding:
     """Decide by the mean ratio of pairs, which were selected by the rule `room`."""
     kept, left = pairs
-    aside = f"; {left} left out in which {_ROOM[room]}" if room and left else ""
-    interval = mean_ratio(kept["ratio"], kept["error"])
-    if interval is None:
-        reason = (
-            f"pairs of trustworthy cells that differ only in {axis}: {len(kept)}{aside}; "
-            f"{FEWEST_PAIRS} are the fewest that show how much runs differ"
-        )
-        return too_few_pairs(reason, kept, _MORE_PAIRS)
-    subject = f"{len(kept)} pairs that differ only in {axis}{aside}, {axes_text(kept)}"
-    return judge_parts([(subject, interval, region, pair_rows(kept))], Effect(quantity, interval))
+    aside = f"; {left} left out in which {_BROKEN[room]}" if room and left else ""
+    subject = f"{len(kept)} pairs of trustworthy cells that differ only in {axis}{aside}"
+    mean = effects.mean_ratio(kept["ratio"], kept["error"])
+    return judge_pairs(kept, subject, mean, region, quantity, advice)
 
 
-def too_few_pairs(reason: str, pairs: pd.DataFrame, advice: str) -> Finding:
+def judge_pairs(
+    pairs: pd.DataFrame, subject: str, mean: Interval | None, region: Region, quantity: str, advice: str
+) -> Finding:
+    """Decide by a mean over pairs, which is None if they are too few."""
+    if mean is None:
+        return too_few_pairs(subject, pairs, advice)
+    part = (f"{subject}, {axes_text(pairs)}", mean, region, pair_rows(pairs))
+    return judge_parts([part], Effect(quantity, mean))
+
+
+def too_few_pairs(found: str, pairs: pd.DataFrame, advice: str) -> Finding:
+    reason = f"{found}; {effects.FEWEST_PAIRS} are the fewest that show how much runs differ"
     return Finding(None, reason, rows=pair_rows(pairs), advice=advice)
 
 
@@ -108,19 +110,8 @@ def missing_cells(where: str) -> Finding:
     return Finding(None, f"no trustworthy cell lies {where}", advice="measure those cells again, for longer")
 
 
-def has_room(pairs: pd.DataFrame, room: Room) -> pd.Series:
-    """Return which pairs meet a rule on room below the path's bandwidth."""
-    before, after = pairs["before_full"].astype(bool), pairs["after_full"].astype(bool)
-    return {
-        "somewhere": ~(before & after),
-        "everywhere": ~(before | after),
-        "before": ~before,
-        "bottleneck": before | (pairs["cpu"] >= CPU_BOUND),
-    }[room]
-
-
 def unbound(pairs: pd.DataFrame) -> pd.Series:
-    return has_room(pairs, "everywhere") & ~(pairs["cpu"] >= CPU_BOUND)
+    return ROOM["everywhere"](pairs) & ~(pairs["cpu"] >= CPU_BOUND)
 
 
 def unbound_pairs(cells: CellTable, rows: pd.DataFrame, axis: str, factor: float) -> Pairs:
@@ -131,13 +122,10 @@ def unbound_pairs(cells: CellTable, rows: pd.DataFrame, axis: str, factor: float
 
 
 def judge_parts(parts: Sequence[tuple[str, Interval, Region, Iterable[Row]]], effect: Effect) -> Finding:
-    """Decide whether all intervals of a claim lie in their regions; the verdict shows the effect.
-
-    Each part has the subject of an interval, the interval, its region, and its lines of evidence.
-    """
+    """Decide whether all intervals lie in their regions; a part has subject, interval, region and evidence."""
     units = "" if effect.units == "1" else f" {effect.units}"
     return Finding(
-        all_true(region.decide(interval) for _, interval, region, _ in parts),
+        effects.all_true(region.decide(interval) for _, interval, region, _ in parts),
         "; ".join(
             f"{subject}: {interval_text(interval, region, units)}" for subject, interval, region, _ in parts
         ),
@@ -151,7 +139,7 @@ def peak_throughput(
 ) -> tuple[Interval | None, pd.DataFrame]:
     """Return the largest throughput over the points of rows, with a simultaneous interval, and the points."""
     points = cells.points(rows)
-    return largest_level(points["throughput"], points["error"], comparisons), points
+    return effects.largest_level(points["throughput"], points["error"], comparisons), points
 
 
 def target_region(target: float) -> Region:
@@ -197,20 +185,15 @@ Curve = tuple[pd.DataFrame, Peak]  # points by their streams, and the peak of th
 
 
 def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:
-    """Return curves over streams with their peaks, tested jointly.
-
-    Curves with fewer than three accurate points, and curves outside the claim, are omitted.
-    """
+    """Return the claim's curves over streams with three accurate points or more, and their peaks, tested jointly."""
     points = ratio_worthy(cells.points(rows))
     points = points[points["error"].notna()]
     panels = [panel.sort_values("streams") for panel in cells.panels(points, ["streams", "repetition"])]
     curves = [curve for curve in panels if len(curve) >= 3 and speaks(curve)]
-    errors = [(curve["error"] / curve["throughput"]).tolist() for curve in curves]
-    peaks = [
-        peak(curve["throughput"].tolist(), error, len(curves))
-        for curve, error in zip(curves, errors, strict=True)
+    return [
+        (curve, effects.peak(curve["throughput"], curve["error"] / curve["throughput"], len(curves)))
+        for curve in curves
     ]
-    return [(curve, peak) for curve, peak in zip(curves, peaks, strict=True) if peak is not None]
 
 
 def clearest(curves: Sequence[Curve]) -> Effect:

@@ -20,19 +20,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from scipy import stats
 
-from tpcsweep.comparing.effects import (
-    NOT_COMPARABLE,
-    RUN_TO_RUN,
-    SAME,
-    VERDICTS,
-    Floats,
-    Overall,
-    add_verdicts,
-    axis_value_effects,
-    correct_family,
-    overall_effect,
-    run_to_run,
-)
+from tpcsweep.comparing import effects
+from tpcsweep.comparing.effects import NOT_COMPARABLE, SAME, VERDICTS, Floats, Overall
 from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
 from tpcsweep.configuration.sides import ComparedSide, axis_text
@@ -44,10 +33,7 @@ from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import CONFIDENCE, between, plain, short
 from tpcsweep.variables import CPU_LIMITS, TABLES
 
-NOTICED = 0.05
-"""Smallest slowdown of a machine that the summary reports, as a share."""
-
-_NEEDED = ("throughput", "flags")
+NOTICED = 0.05  # smallest slowdown of a machine that the summary reports, as a share
 _MOST_ROWS = 50  # on a terminal
 
 
@@ -90,10 +76,7 @@ class Comparison:
 
     @property
     def slowdown(self) -> float:
-        """Time for a piece of work in new over base, median of the CPU-bound cells; NaN if unknown.
-
-        Cells that were disturbed on either side are excluded, because other work on the CPU changes the time too.
-        """
+        """Time for a piece of work in new over base, median of undisturbed CPU-bound cells; NaN if unknown."""
         flags = (self.cells["base_flags"] + " " + self.cells["new_flags"]).str.split()
         calm = [{"disturbed", "machine_saturated"}.isdisjoint(row) for row in flags]
         return float((self.cells["new_work"] / self.cells["base_work"])[calm].median())
@@ -107,11 +90,8 @@ class Comparison:
             if mean.verdict == SAME and not mean.low <= 1 <= mean.high:
                 interval += f", but p is {short(mean.p_corrected, 2)} after correction for all verdicts"
             verdict += f", by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
-        return "; ".join(
-            filter(
-                None, [verdict, deviations(self), f"cells: {counts}", flag_counts(self), slower_machine(self)]
-            )
-        )
+        clauses = [verdict, deviations(self), f"cells: {counts}", flag_counts(self), slower_machine(self)]
+        return "; ".join(filter(None, clauses))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything for JSON; unknown numbers are None."""
@@ -139,11 +119,10 @@ TABLE: Mapping[str, str] = TABLES["comparison"]
 def load_side(side: ComparedSide) -> xr.Dataset:
     """Load the part of a dataset that a side chooses; each chosen value becomes a scalar coordinate.
 
-    Raises:
-        ConfigurationError: If the file is not the dataset of a sweep, or an axis or value is unknown.
+    Raises ConfigurationError if the file is not the dataset of a sweep, or an axis or value is unknown.
     """
     summary = load(side.dataset)
-    if lacks := [f"it has no {name}" for name in _NEEDED if name not in summary]:
+    if lacks := [f"it has no {name}" for name in ("throughput", "flags") if name not in summary]:
         given = f"{side.text!r} ({side.dataset}: {lacks[0]})"
         raise ConfigurationError([Problem(side.key, given, "a dataset of a sweep, as `snakemake` makes it")])
     for name, value in side.chosen.items():
@@ -168,19 +147,15 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     log throughput. Holm's correction treats cells, values and the overall effect as one family. The overall effect, and
     the effect of each value of an axis, is the mean of a random-effects model (DerSimonian & Laird, Controlled Clinical
     Trials 7, 1986) with an interval at least as wide as that of Hartung & Knapp (Statistics in Medicine 20, 2001).
-
-    Raises:
-        ComparisonError: If there is no common cell, or an axis of one dataset is unknown to the other.
+    Raises ComparisonError if there is no common cell, or an axis of one dataset is unknown to the other.
     """
     alignment = align(base, new)
     axes = alignment.axes
     rows = [_rows_of(side, axes) for side in (base, new)]
-    known = run_to_run(rows)
-    share = RUN_TO_RUN if known is None else known
+    known = effects.run_to_run(rows)
+    share = effects.RUN_TO_RUN if known is None else known
     cells = _compared(axes, *(_cells_of(side, axes, share) for side in rows))
-    results = add_verdicts(
-        cells, axis_value_effects(cells, axes), overall_effect(cells), measured_cells(cells)
-    )
+    results = effects.add_verdicts(cells, axes)
     called = [
         f"{name} (simulated)" if side.attrs.get("testbed_kind") == SIMULATED else name
         for name, side in zip(names, (base, new), strict=True)
@@ -221,14 +196,6 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
 def _parameters(summary: xr.Dataset) -> dict[str, list[Value]]:
     names = (str(name) for name in summary.coords if name not in (REPETITION, "record"))
     return {name: summary[name].values.reshape(-1).tolist() for name in names}
-
-
-def measured_cells(cells: pd.DataFrame) -> int:
-    """Return the number of cells with a throughput on both sides.
-
-    Cells without an interval count too: similar cells have an interval by luck, and look more certain than they are.
-    """
-    return int((cells["base"].notna() & cells["new"].notna()).sum())
 
 
 def _rows_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.DataFrame:
@@ -354,11 +321,10 @@ def gate_failures(comparison: Comparison, below: float) -> list[str]:
     def lower(effect: Any, error: Any, freedom: Any) -> Floats:
         return np.atleast_1d(stats.t.cdf((effect - np.log(below)) / error, freedom))
 
-    used, tried = cells[cells["verdict"] != NOT_COMPARABLE], measured_cells(cells)
-    tables = comparison.parts, used
+    tables = comparison.parts, cells[cells["verdict"] != NOT_COMPARABLE]
     p_overall = float(lower(np.log(overall.ratio), overall.error, overall.freedom)[0])
     p_parts, p_cells = (lower(table["log_ratio"], table["error"], table["freedom"]) for table in tables)
-    p = correct_family(p_overall, p_parts, p_cells, tried)
+    p = effects.correct_family(p_overall, p_parts, p_cells, effects.measured_cells(cells))
     reasons = [] if overall.cells else ["no cell could be compared"]
     if p[0][0] < 1 - CONFIDENCE:
         interval = between(overall.low, overall.high)
@@ -410,15 +376,13 @@ def flag_counts(comparison: Comparison) -> str:
 def repetition_note(comparison: Comparison) -> str:
     """Return a sentence on cells that were measured once, or "" if there are none."""
     once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
+    if not once:
+        return ""
     share = f"{plain(round(100 * comparison.run_to_run, 1))} % from run to run"
     source = (
         "estimated from several runs" if comparison.estimated else "an assumption: no side has several runs"
     )
-    return (
-        f"{once} cells were measured once on one side or both. Their intervals include {share} ({source})."
-        if once
-        else ""
-    )
+    return f"{once} cells were measured once on one side or both. Their intervals include {share} ({source})."
 
 
 def gated_content(comparison: Comparison, below: float | None) -> dict[str, Any]:

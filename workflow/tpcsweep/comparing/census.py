@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Census of crashes and failures: server deaths and server hours for each value of an axis.
-
-`docs/releases.md` describes it for users.
-"""
+"""Census of crashes and failures: server deaths and server hours for each value of an axis (docs/releases.md)."""
 
 import re
 from collections import Counter
@@ -42,11 +39,7 @@ def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
 
 
 def rate_interval(events: int, exposure: float) -> tuple[float, float]:
-    """Return the ends of the interval of a Poisson rate, per unit of exposure, such as hours.
-
-    The low end is 0 without events. The high end is infinite without exposure. Source: F. Garwood, "Fiducial limits for
-    the Poisson distribution", Biometrika 28, 1936: exact, and therefore conservative.
-    """
+    """Return the exact interval of a Poisson rate (F. Garwood, Biometrika 28, 1936); infinite without exposure."""
     if not exposure > 0:
         return 0.0, np.inf
     tail = (1 - CONFIDENCE) / 2
@@ -55,11 +48,7 @@ def rate_interval(events: int, exposure: float) -> tuple[float, float]:
 
 
 def share_interval(part: int, whole: int) -> tuple[float, float]:
-    """Return the ends of the interval of the share `part` / `whole`.
-
-    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
-    American Statistical Association 22, 1927.
-    """
+    """Return the interval of a share by E. B. Wilson, Journal of the American Statistical Association 22, 1927."""
     interval = stats.binomtest(part, whole).proportion_ci(CONFIDENCE, method="wilson")
     return float(interval.low), float(interval.high)
 

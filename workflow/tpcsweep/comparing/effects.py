@@ -14,8 +14,6 @@ from scipy import stats
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.numbers import CONFIDENCE
 
-"""Confidence of all intervals; comparisons of equal datasets report a difference in 1 − this of cases."""
-
 RUN_TO_RUN = 0.02
 """Default relative standard deviation of a cell's throughput between runs, if no dataset has several.
 Idle runs of the demo on one machine, compared in pairs, had a median difference of 1.6 to 1.8 %, which is that of a
@@ -72,15 +70,22 @@ def run_to_run(sides: Sequence[pd.DataFrame]) -> float | None:
     return float(np.sqrt(max(squares / freedom - float(np.mean(inside or [0.0])), 0.0)))
 
 
+def measured_cells(cells: pd.DataFrame) -> int:
+    """Return the number of cells with a throughput on both sides.
+
+    Cells without an interval count too: similar cells have an interval by luck, and look more certain than they are.
+    """
+    return int((cells["base"].notna() & cells["new"].notna()).sum())
+
+
 def overall_effect(cells: pd.DataFrame) -> Overall:
     """Return the mean ratio of comparable cells by a random-effects model, see `comparing.compare`."""
     used = cells[cells["verdict"] != NOT_COMPARABLE]
     if used.empty:
         return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
     mean = _mean(used)
-    ends = mean["ratio_low"], mean["ratio_high"]
     known = {name: mean[name] for name in ("ratio", "error", "freedom", "spread", "p")}
-    return Overall(verdict=SAME, low=ends[0], high=ends[1], cells=len(used), **known)
+    return Overall(SAME, low=mean["ratio_low"], high=mean["ratio_high"], cells=len(used), **known)
 
 
 def axis_value_effects(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFrame:
@@ -97,26 +102,28 @@ def axis_value_effects(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]])
         if len(values) > 1 and len(part := used[used[axis] == value])
     ]
     found = pd.DataFrame(rows, columns=[*PARTS])
-    figures = ["ratio", "ratio_low", "ratio_high", "log_ratio", "error", "freedom", "p"]
-    return found.astype(dict.fromkeys(figures, float))  # also without rows
+    return found.astype(dict.fromkeys(PARTS[3:-2], float))  # also without rows
 
 
 def add_verdicts(
-    cells: pd.DataFrame, parts: pd.DataFrame, overall: Overall, tried: int
+    cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]
 ) -> tuple[pd.DataFrame, pd.DataFrame, Overall]:
     """Return cells, parts and overall effect with corrected p-values and verdicts, as one family of tests.
 
-    A comparison of equal datasets reports only "no difference found" with a probability of 95 %. `tried` is the number
-    of cells with a throughput on both sides. Single measurements flagged `too_short` have too narrow intervals: they
-    count for parts and the overall effect, whose errors follow from the cells' spread, but get no verdict of their own.
+    A comparison of equal datasets reports only "no difference found" with a probability of 95 %. Single measurements
+    flagged `too_short` have too narrow intervals: they count for parts and the overall effect, whose errors follow from
+    the cells' spread, but get no verdict of their own.
     """
+    parts, overall = axis_value_effects(cells, axes), overall_effect(cells)
     comparable = cells["verdict"] != NOT_COMPARABLE
     good = comparable & cells["judged_singly"]
     cells = cells.drop(columns="judged_singly")
     cells["verdict"] = cells["verdict"].astype(object)
     cells.loc[comparable & ~good, ["verdict", "why", "evidence"]] = [NOT_COMPARABLE, TOO_SHORT, ""]
     cells.loc[~good, "difference":"p"] = np.nan
-    p = correct_family(overall.p, parts["p"].to_numpy(), cells.loc[good, "p"].to_numpy(), tried)
+    p = correct_family(
+        overall.p, parts["p"].to_numpy(), cells.loc[good, "p"].to_numpy(), measured_cells(cells)
+    )
     cells["p_corrected"] = np.nan
     cells.loc[good, "p_corrected"] = p[2]
     cells.loc[good, "verdict"] = _verdicts(cells.loc[good, "log_ratio"], p[2])
@@ -128,10 +135,10 @@ def add_verdicts(
 
 
 def correct_family(overall: float, parts: Floats, cells: Floats, tried: int) -> list[Floats]:
-    """Correct the p-values of the overall effect, of parts and of `tried` cells as one family.
+    """Correct the p-values of the overall effect, of parts and of cells as one family.
 
-    The overall effect has a fifth of the error; the others share the rest evenly (weighted Holm). With a single cell
-    all are one test.
+    The overall effect has a fifth of the error; the others share the rest evenly (weighted Holm). `tried` is the number
+    of `measured_cells`, with a single one of which all are one test.
     """
     if tried <= 1:
         return [np.array([overall]), parts, cells]
@@ -180,14 +187,13 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
     return float(mean), float(error), float(np.sqrt(between))
 
 
-def holm(p: Floats, weights: Floats | None = None) -> Floats:
+def holm(p: Floats, weights: Floats) -> Floats:
     """Correct p-values for their number: the chance that any falls below α is at most α.
 
-    This holds for any dependence. Weights are shares of α, by default equal ones, with a sum of at most 1. S. Holm, A
-    simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979: the smallest
-    p-value over weight counts first, and the weights of rejected ones go to the others.
+    This holds for any dependence. Weights are shares of α, with a sum of at most 1. S. Holm, A simple sequentially
+    rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979: the smallest p-value over weight
+    counts first, and the weights of rejected ones go to the others.
     """
-    weights = np.full(len(p), 1 / max(len(p), 1)) if weights is None else weights
     order = np.argsort(p / weights)
     left = 1 - np.cumsum(weights[order]) + weights[order]
     corrected = np.empty_like(p)

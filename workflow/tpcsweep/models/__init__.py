@@ -22,24 +22,8 @@ from tpcsweep.models.learned import fit_process, fit_table
 from tpcsweep.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.models.predictor import Predictor
 
-__all__ = [
-    "MODELS",
-    "Fit",
-    "Model",
-    "Observations",
-    "Predictor",
-    "Saved",
-    "SavedError",
-    "choose",
-    "current",
-    "fit",
-    "fit_all",
-    "fit_process",
-    "fit_table",
-    "observe",
-    "read_fits",
-    "save_fits",
-]
+__all__ = ["MODELS", "Fit", "Model", "Observations", "Predictor"]  # what others import from here
+__all__ += ["choose", "fit", "fit_process", "fit_table", "observe"]
 
 FORMAT = 5
 
@@ -49,13 +33,12 @@ FILE = "models.json"  # name of the file with fits next to a study's dataset
 def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
     """Fit every model to a dataset, choose the best, and write fits and choice to `path` for `read_fits`.
 
-    The fits run in `processes` worker processes. If no cell was measured well, the file contains no fits but the
-    reason.
+    The fits run in `processes` worker processes. If no cell was measured well, the file has the reason and no fits.
     """
     try:
         observations = observe(summary)
     except NothingMeasuredError as error:
-        save_fits(path, str(summary.attrs["title"]), {}, Choice.none(str(error)))
+        save_fits(path, str(summary.attrs["title"]), {}, Choice(problems=(str(error),)))
         return
     # Without a limit on threads each worker uses all cores.
     with threadpool_limits(1), signals.workers(processes) as pool:
@@ -84,42 +67,26 @@ class Saved:
 
     @property
     def formula(self) -> Fit:
-        """Fit to all cells of the formula that predicted left-out cells best.
-
-        Raises SavedError if no model could be fitted, or no fold was possible.
-        """
+        """Fit to all cells of the formula that predicted left-out cells best. Raises SavedError without one."""
         name = self.choice["formula"]
         if name not in self.fits or not self.fits[name].ok:
             raise SavedError(f"{self.label}: no model was chosen: {'; '.join(self.choice['problems'])}")
         return self.fits[name]
 
     def best(self, observations: Observations) -> Predictor:
-        """Return the predictor for settings inside the data; a learned one is fitted to `observations`.
-
-        Raises SavedError if no model was chosen.
-        """
+        """Return the predictor inside the data, fitted to `observations` if learned. Raises SavedError without one."""
         learner = LEARNED.get(self.choice["best"])
         return self.formula if learner is None else learner(observations)
 
 
-def save_fits(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
+def save_fits(path: Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
     """Write fits and choice to a file, replacing it atomically."""
-    content = {
-        "format": FORMAT,
-        "label": label,
-        "fits": {name: fit.to_dict() for name, fit in fits.items()},
-        "choice": choice.to_dict(),
-    }
-    write_json(Path(path), content)
+    contents = {name: fit.to_dict() for name, fit in fits.items()}
+    write_json(path, {"format": FORMAT, "label": label, "fits": contents, "choice": choice.to_dict()})
 
 
 def read_fits(path: str | Path) -> Saved:
-    """Read a file that `save_fits` wrote.
-
-    Raises:
-        SavedError: If the file has another format.
-        OSError: If the file cannot be read.
-    """
+    """Read a file that `save_fits` wrote. Raises SavedError if it has another format, OSError if unreadable."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:

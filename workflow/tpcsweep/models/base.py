@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Building blocks of throughput models: formulas of cell parameters with unknowns to fit.
-
-Units are those of the dataset: throughput and bandwidth in Gbit/s, RTT in ms, sizes in bytes.
-"""
+"""Building blocks of throughput models, in units of datasets: throughput in Gbit/s, RTT in ms, sizes in bytes."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose a model by cross-validation that leaves out whole axis values, deployments and runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,14 +15,10 @@ from numpy.typing import NDArray
 from tpcsweep.models.base import SEED, Floats, Model, json_content
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.learned import fit_process, fit_table
-from tpcsweep.models.least_squares import UnfittableError, find_optimum, luck_units
+from tpcsweep.models.least_squares import find_optimum, luck_units
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.numbers import plain
-
-KINDS = ("rtt", "streams", "deployment")  # kinds of folds within one run
-
-RUN = "run"  # kind of the folds that leave out one run of several
 
 _MOST_FOLDS = 12
 _FEWEST_VALUES = 3  # leaving out one of two values leaves no axis
@@ -40,7 +34,7 @@ LEARNED: Mapping[str, Learner] = {"gaussian_process": fit_process, "table": fit_
 
 Candidate = Callable[[Observations, Observations], Floats]
 """Function of training and left-out observations that returns Gbit/s for each left-out row.
-It returns NaN if the fit fails."""
+It raises ValueError or LinAlgError if the fit fails."""
 
 
 @dataclass(frozen=True)
@@ -58,31 +52,24 @@ class Fold:
 class Choice:
     """Outcome of cross-validation."""
 
-    errors: pd.DataFrame
+    errors: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row for each model, kind, and interpolation or extrapolation: number of cells and their errors."""
-    scores: pd.DataFrame  # one row for each model, best first: score (Gbit/s), tied with the best, skill
-    predictions: pd.DataFrame
-    """One row for each left-out cell: model, kind, held, row, inside, measured, predicted."""
+    scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["model"]))
+    """One row for each model, best first: score (Gbit/s), tied with the best, skill."""
     best: str = ""
     """Model for predictions inside the data; empty if no fold was possible.
     It is the first model tied with the best: `LEARNED` before formulas, each in the order of their scores."""
     problems: tuple[str, ...] = ()
 
-    @classmethod
-    def none(cls, problem: str) -> Choice:
-        """Return the outcome when no model can be chosen."""
-        return cls(pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), "", (problem,))
-
     @property
     def winner(self) -> str:
         """Name of the model with the best score; empty if no fold was possible."""
-        return str(self.scores["model"].iloc[0]) if len(self.scores) else ""
+        return next(map(str, self.scores["model"]), "")
 
     @property
     def formula(self) -> str:
         """Name of the best formula, which predicts settings beyond the data."""
-        models = [] if self.scores.empty else self.scores["model"]
-        return next((str(name) for name in models if name not in LEARNED), "")
+        return next((str(name) for name in self.scores["model"] if name not in LEARNED), "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as JSON types, without the single predictions."""
@@ -106,18 +93,15 @@ def choose(
 ) -> Choice:
     """Cross-validate all formulas and learned predictors, in the processes of `pool` if given.
 
-    The score is the mean absolute error (Gbit/s) of left-out cells, averaged over the kinds of folds: RTT values,
-    stream values, deployments, and runs if there are several. Only interpolated cells decide which model predicts
-    inside the data; with several runs, only interpolated cells of left-out runs.
-
-    A model is `tied` with the best if a bootstrap over deployments (95 %) finds no difference between their errors. The
-    bootstrap draws a deployment with its errors of all kinds, because folds of two kinds share cells. `skill` is 1 -
-    score / score of the constant model; the data do not support a model with a skill of zero or less. Searches start at
-    the values of `fits`.
+    The score is the mean absolute error (Gbit/s) of left-out cells, averaged over the kinds of folds. Only interpolated
+    cells decide which model predicts inside the data; with several runs, only interpolated cells of left-out runs. A
+    model is `tied` with the best if a bootstrap over deployments (95 %) finds no difference between their errors; it
+    draws a deployment with its errors of all kinds, because folds of two kinds share cells. `skill` is 1 - score /
+    score of the constant model. Searches start at the values of `fits`.
     """
     folds = make_folds(observations)
     if not folds:
-        return Choice.none("no axis has enough values to leave one out")
+        return Choice(problems=("no axis has enough values to leave one out",))
     starts = {name: whole.values for name, whole in fits.items() if whole.ok}
     candidates: dict[str, Candidate] = {
         **{name: partial(_fitted, model, starts.get(name)) for name, model in models.items()},
@@ -134,9 +118,10 @@ def choose(
     errors = _errors(predictions, float(observations.throughput.max()))
     units = luck_units(observations)
     inside = predictions[predictions["inside"]]
-    asked = next((part for part in (inside[inside["kind"] == RUN], inside) if len(part)), predictions)
-    best = _best(_losses(asked, units))
-    return Choice(errors, _scores(_losses(predictions, units)), predictions, best, problems)
+    asked = next((part for part in (inside[inside["kind"] == "run"], inside) if len(part)), predictions)
+    tied = _scores(_losses(asked, units)).query("tied")["model"]  # in the order of their scores
+    best = str(min(tied, key=lambda name: name not in LEARNED, default=""))
+    return Choice(errors, _scores(_losses(predictions, units)), best, problems)
 
 
 def make_folds(observations: Observations) -> list[Fold]:
@@ -147,7 +132,7 @@ def make_folds(observations: Observations) -> list[Fold]:
     cells of a run that lie beyond all other runs.
     """
     folds: list[Fold] = []
-    for kind in KINDS[:2]:
+    for kind in ("rtt", "streams"):
         if kind in observations.numeric:
             values = observations.classes(kind)
             order = sorted(values.unique())
@@ -161,7 +146,7 @@ def make_folds(observations: Observations) -> list[Fold]:
         for run in np.unique(runs):
             domain, test = Domain.from_observations(observations.take(runs != run)), runs == run
             held = observations.frame.loc[test, list(observations.axes)]
-            folds.append(Fold(RUN, f"run {run}", test, ~domain.outside(held)))
+            folds.append(Fold("run", f"run {run}", test, ~domain.outside(held)))
     return folds
 
 
@@ -187,17 +172,21 @@ def _corners(observations: Observations) -> NDArray[np.bool_]:
 
 
 def cross_validate(candidate: Candidate, observations: Observations, folds: Sequence[Fold]) -> pd.DataFrame:
-    """Return the prediction of every left-out row."""
+    """Return the prediction of every left-out row; NaN if the fit fails."""
     tables = []
     for fold in folds:
         test = observations.take(fold.test)
+        try:
+            predicted = candidate(observations.take(~fold.test), test)
+        except (ValueError, np.linalg.LinAlgError):
+            predicted = np.full(len(test), np.nan)
         columns = {
             "kind": fold.kind,
             "held": fold.left_out_name,
             "row": np.flatnonzero(fold.test),
             "inside": fold.interpolated,
             "measured": test.throughput,
-            "predicted": candidate(observations.take(~fold.test), test),
+            "predicted": predicted,
         }
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
@@ -206,18 +195,12 @@ def cross_validate(candidate: Candidate, observations: Observations, folds: Sequ
 def _fitted(
     model: Model, start: Mapping[str, float] | None, train: Observations, test: Observations
 ) -> Floats:
-    try:
-        problem, units, *_ = find_optimum(model, train, start)
-    except UnfittableError:
-        return np.full(len(test), np.nan)
+    problem, units, *_ = find_optimum(model, train, start)
     return np.maximum(model(test.points, problem.values(units)), 0.0)
 
 
 def _learned(learner: Learner, train: Observations, test: Observations) -> Floats:
-    try:
-        return learner(train).estimate(test.frame)
-    except (ValueError, np.linalg.LinAlgError):
-        return np.full(len(test), np.nan)
+    return learner(train).estimate(test.frame)
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
@@ -262,10 +245,3 @@ def _tied(losses: pd.Series, least: pd.Series) -> bool:
     gap = (losses - least).to_numpy()
     drawn = np.random.default_rng(SEED).integers(0, len(gap), (_DRAWS, len(gap)))
     return bool(np.isfinite(gap).all() and np.quantile(gap[drawn].sum(axis=1), 0.025) <= 0)
-
-
-def _best(losses: pd.DataFrame) -> str:
-    """Return the first candidate tied with the best; learned predictors precede formulas."""
-    scores = losses.sum(axis=1, skipna=False).dropna().sort_values()
-    order = sorted(scores.index, key=lambda name: name not in LEARNED)  # stable: by score within each group
-    return next((name for name in order if _tied(losses.loc[name], losses.loc[scores.index[0]])), "")

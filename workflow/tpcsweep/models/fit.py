@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tpcsweep.files import number
-from tpcsweep.models.base import Cells, Floats, Model, Parameter, with_defaults
+from tpcsweep.models.base import Cells, Floats, Model, with_defaults
 from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.least_squares import UnfittableError, bootstrap, find_optimum, undetermined
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.predictor import Domain, Predictor, Scatter, interval, log_ratio, new_run
+from tpcsweep.models.predictor import QUANTILES, Domain, Predictor, Scatter, interval, log_ratio, new_run
 from tpcsweep.numbers import between, short
 
 RESAMPLES = 200
@@ -31,8 +31,6 @@ class Fit(Predictor):
     """Lower ends of the parameters' 95 % bootstrap intervals, with fixed parameters held constant."""
     high: Mapping[str, float]
     reasons: Mapping[str, str]  # reason for each parameter that the data do not determine
-    correlations: Floats
-    """Correlations between parameters in the bootstrap, in the order of the model, each on its scale."""
     samples: Floats  # bootstrap: resamples × parameters
     scatter: Scatter  # scatter of log(measured / fitted)
     observed: int  # number of observations
@@ -54,6 +52,17 @@ class Fit(Predictor):
     @property
     def determined(self) -> dict[str, bool]:
         return {name: name not in self.reasons for name in self.values}
+
+    @property
+    def correlations(self) -> Floats:
+        """Correlations between parameters in the bootstrap, in the order of the model, each on its scale."""
+        size = len(self.model.parameters)
+        if len(self.samples) < 3 or not size:
+            return np.full((size, size), np.nan)
+        columns = zip(self.model.parameters, self.samples.T, strict=True)
+        units = np.column_stack([parameter.to_unit(column) for parameter, column in columns])
+        with np.errstate(all="ignore"):
+            return np.corrcoef(units, rowvar=False).reshape(size, size)
 
     def parameter_rows(self, digits: int = 3) -> list[dict[str, str]]:
         """Return the texts of a table of the parameters; an undetermined one has a reason instead of numbers."""
@@ -95,15 +104,14 @@ class Fit(Predictor):
         return np.maximum(self.model(full, values), 0.0)
 
     def to_dict(self) -> dict[str, Any]:
+        ends = {"value": self.values, "low": self.low, "high": self.high}
         return {
             "model": self.model.name,
             "parameters": {
                 parameter.name: {
-                    "value": number(self.values[parameter.name], 8),
-                    "low": number(self.low[parameter.name], 8),
-                    "high": number(self.high[parameter.name], 8),
+                    **{end: number(values[parameter.name], 8) for end, values in ends.items()},
                     "unit": parameter.unit,
-                    "determined": self.determined[parameter.name],
+                    "determined": parameter.name not in self.reasons,
                     "reason": self.reasons.get(parameter.name, ""),
                 }
                 for parameter in self.model.parameters
@@ -119,24 +127,20 @@ class Fit(Predictor):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Fit:
-        """Return the fit that `to_dict` wrote.
-
-        Raises KeyError if `MODELS` lacks the model, or the model has other parameters.
-        """
+        """Return the fit that `to_dict` wrote. Raises KeyError for an unknown model, or one with other parameters."""
         parameters, model = content["parameters"], MODELS[content["model"]]
         if list(parameters) != [parameter.name for parameter in model.parameters]:
             raise KeyError(f"parameters of {model.name}")
         values, low, high = (
-            {name: _known(about[key]) for name, about in parameters.items()}
-            for key in ("value", "low", "high")
+            {name: math.nan if about[end] is None else about[end] for name, about in parameters.items()}
+            for end in ("value", "low", "high")
         )
         return cls(
-            model=model,
-            values=values,
-            low=low,
-            high=high,
+            model,
+            values,
+            low,
+            high,
             reasons={name: about["reason"] for name, about in parameters.items() if about["reason"]},
-            correlations=np.array(content["correlations"], float).reshape(len(parameters), len(parameters)),
             samples=np.array(content["samples"], float).reshape(-1, len(parameters)),
             scatter=Scatter.from_dict(content["scatter"]),
             observed=content["observations"],
@@ -162,65 +166,28 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     except UnfittableError as error:
         return _failed(model, observations, str(error))
     problems = [] if converged else ["the search ended before it had converged"]
-    values, unknowns = problem.values(units), len(problem.free)
+    values, count = problem.values(units), len(observations)
     estimate = model(observations.points, values)
     drawn, samples = bootstrap(problem, units, scale, resamples)
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
-    low, high = _intervals(values, samples)
+    ends = interval(samples) if len(samples) > 1 else (np.full(len(values), math.nan),) * 2
+    low, high = (dict(zip(values, end.tolist(), strict=True)) for end in ends)
     # Widen the scatter for a new run, and for the degrees of freedom that the fit used.
-    freedom = len(observations) - unknowns
-    off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
+    freedom = count - len(problem.free)
+    off = log_ratio(observations.throughput, estimate) * math.sqrt(count / freedom)
+    scatter = Scatter.from_residuals(off * new_run(off, observations), estimate, freedom)
+    reasons = undetermined(problem, units, low, high)
+    domain, told = Domain.from_observations(observations), tuple(problems)
     return Fit(
-        model=model,
-        values=values,
-        low=low,
-        high=high,
-        reasons=undetermined(problem, units, low, high),
-        correlations=_correlations(model.parameters, samples),
-        samples=samples,
-        scatter=Scatter.from_residuals(off * new_run(off, observations), estimate, freedom),
-        observed=len(observations),
-        domain=Domain.from_observations(observations),
-        problems=tuple(problems),
-        drawn=drawn,
+        model, values, low, high, reasons, samples, scatter, count, drawn, domain=domain, problems=told
     )
 
 
 def _failed(model: Model, observations: Observations, problem: str) -> Fit:
     nothing = {parameter.name: math.nan for parameter in model.parameters}
-    return Fit(
-        model=model,
-        values=nothing,
-        low=nothing,
-        high=nothing,
-        reasons=dict.fromkeys(nothing, "not fitted"),
-        correlations=np.full((len(nothing), len(nothing)), np.nan),
-        samples=np.full((1, len(nothing)), np.nan),
-        scatter=Scatter.none(),
-        observed=len(observations),
-        domain=Domain.from_observations(observations),
-        problems=(problem,),
-    )
-
-
-def _intervals(
-    values: Mapping[str, float], samples: Floats
-) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    if len(samples) < 2:
-        return dict.fromkeys(values, math.nan), dict.fromkeys(values, math.nan)
-    low, high = (dict(zip(values, end.tolist(), strict=True)) for end in interval(samples))
-    return low, high
-
-
-def _correlations(parameters: Sequence[Parameter], samples: Floats) -> Floats:
-    size = len(parameters)
-    if len(samples) < 3 or not size:
-        return np.full((size, size), np.nan)
-    units = np.column_stack([p.to_unit(column) for p, column in zip(parameters, samples.T, strict=True)])
-    with np.errstate(all="ignore"):
-        return np.corrcoef(units, rowvar=False).reshape(size, size)
-
-
-def _known(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+    reasons, samples = dict.fromkeys(nothing, "not fitted"), np.full((1, len(nothing)), np.nan)
+    scatter = Scatter(np.zeros(1), np.zeros((1, QUANTILES.size)))
+    domain, count = Domain.from_observations(observations), len(observations)
+    ends = nothing, nothing, nothing
+    return Fit(model, *ends, reasons, samples, scatter, count, domain=domain, problems=(problem,))

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput formulas that are fitted to sweeps, listed in `MODELS`.
-
-To add a formula, write a function and add an entry to the table.
-"""
+"""Throughput formulas that are fitted to sweeps: functions, and the table of models that they become."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,12 +27,6 @@ def mathis_rate(points: Points, rtt: Floats, background: float) -> Floats:
 def connections(points: Points) -> Floats:
     """Return the number of TCP connections that carry data: streams × tcp_streams."""
     return np.asarray(points["streams"] * points["tcp_streams"])
-
-
-def soft_minimum(limits: tuple[Floats, ...], sharpness: float) -> Floats:
-    """Return (Σ limit^-q)^(-1/q): near the smallest limit, and below it if several are similar."""
-    least = reduce(np.minimum, limits)
-    return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
 
 
 def _combined(
@@ -67,9 +58,10 @@ def _combined(
     overload = np.maximum(demand / servers - 1, 0.0)
     crowd = np.maximum(streams / origins - 1, 0.0)
     files = client * points["file_size"] * GBIT_PER_MS * 1e-3
-    return soft_minimum(
-        (demand, servers / (1 + contention * overload + crowding * crowd), path, files), sharpness
-    )
+    limits = demand, servers / (1 + contention * overload + crowding * crowd), path, files
+    # (Σ limit^-q)^(-1/q) is near the smallest limit, and below it if several are similar.
+    least = reduce(np.minimum, limits)
+    return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
 
 
 def _window(points: Points, base: float, window: float, efficiency: float) -> Floats:
@@ -96,17 +88,12 @@ def _hacker(points: Points, base: float, background: float, efficiency: float) -
     return np.minimum(efficiency * points["bandwidth"], connections(points) * rate)
 
 
-def _lu(points: Points, a: float, b: float) -> Floats:
-    n = connections(points)
-    return n / np.sqrt(a * n**2 + b)
-
-
 def _yildirim(points: Points, a: float, skew: float, c: float) -> Floats:
     n = connections(points)
     return np.asarray(n / np.sqrt(a * n**2 + 2 * skew * np.sqrt(a * c) * n + c))
 
 
-def _yildirim_newton(points: Points, a: float, exponent: float, b: float) -> Floats:
+def _saturating(points: Points, a: float, b: float, exponent: float = 2.0) -> Floats:
     n = connections(points)
     return n / np.sqrt(a * n**exponent + b)
 
@@ -275,7 +262,7 @@ _TABLE = (
             Parameter("a", "s²/Gbit²", "1/√a: throughput of many streams", 1e-7, 1e6, 1.0, "log"),
             Parameter("b", "s²/Gbit²", "1/√b: throughput of each of few streams", 1e-7, 1e8, 10.0, "log"),
         ),
-        function=_lu,
+        function=_saturating,
     ),
     Model(
         name="yildirim", title="Yildirim, Yin, Kosar: full second order",
@@ -301,7 +288,7 @@ _TABLE = (
             Parameter("exponent", "1", "c: above 2 there is a peak", 0.1, 6.0, 2.0),
             Parameter("b", "s²/Gbit²", "1/√b: throughput of each of few streams", 1e-7, 1e8, 10.0, "log"),
         ),
-        function=_yildirim_newton,
+        function=_saturating,
     ),
     Model(
         name="usl", title="Universal Scalability Law",

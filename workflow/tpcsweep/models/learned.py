@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that learn from the cells without a formula: a Gaussian process and a lookup table.
-
-The process is that of the logarithm of throughput over the axes. The table has medians of measured cells, with linear
-interpolation between them.
-"""
+"""Models that learn from the cells without a formula: a Gaussian process and a lookup table."""
 
 from __future__ import annotations
 
@@ -200,7 +196,8 @@ class _Grid(NamedTuple):
     features: Features
     places: Mapping[str, Floats]  # logarithms of each numeric axis with several values, ascending
     words: Mapping[str, tuple[str, ...]]
-    rates: Floats  # log(throughput in Gbit/s): words × places, in their order
+    rates: Floats
+    """log(throughput in Gbit/s): words × places, in their order; the last of each words' places is their mean."""
 
     @classmethod
     def from_observations(cls, observations: Observations, features: Features) -> _Grid:
@@ -221,30 +218,24 @@ class _Grid(NamedTuple):
             raise ValueError(f"a table of {math.prod(shape)} places")
         rates = np.full(shape, np.nan)
         logs = pd.Series(np.log(np.maximum(observations.throughput, _SMALLEST)))
-        for key, value in logs.groupby(list(index)).median().items() if index else [((), logs.median())]:
+        for key, value in logs.groupby(index).median().items():
             rates[key] = value
-        return cls(features, places, words, _filled(rates, list(places.values()), len(words)))
+        rates = _filled(rates, list(places.values()), len(words))
+        for axis in range(len(words)):
+            rates = np.concatenate([rates, rates.mean(axis=axis, keepdims=True)], axis=axis)
+        return cls(features, places, words, rates)
 
     def look_up(self, points: Cells) -> Floats:
         """Return Gbit/s by interpolation between places; an unknown word has the mean of all words."""
-        at = [
-            np.clip(self.features.logarithms(points, name), line[0], line[-1])
-            for name, line in self.places.items()
-        ]
-        length = len(next(iter(np.asarray(points[name]) for name in points), []))
-        texts = {name: np.asarray(points[name]).astype(str) for name in self.words}
-        index = [pd.Categorical(texts[name], values).codes for name, values in self.words.items()]
-        keys = pd.Series(list(zip(*index, strict=True)) if index else [()] * length)
-        found = np.empty(length)
-        for key, rows in keys.groupby(keys).indices.items() if length else ():
-            part = self.rates
-            for place, code in reversed(list(enumerate(key))):
-                part = part.mean(axis=place) if code < 0 else part.take(code, axis=place)
-            if at:
-                inside = np.column_stack([line[rows] for line in at])
-                part = RegularGridInterpolator(tuple(self.places.values()), part)(inside)
-            found[rows] = part
-        return np.exp(found)
+        at, lines = [], []
+        for name, words in self.words.items():
+            codes = pd.Categorical(np.asarray(points[name]).astype(str), words).codes
+            at.append(np.where(codes < 0, len(words), codes))
+            lines.append(np.arange(len(words) + 1, dtype=float))
+        for name, line in self.places.items():
+            at.append(np.clip(self.features.logarithms(points, name), line[0], line[-1]))
+            lines.append(line)
+        return np.exp(RegularGridInterpolator(lines, self.rates)(np.column_stack(at)))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Least-squares problem of a model: optimum, bootstrap, and parameters that the data do not determine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -48,16 +46,6 @@ class LeastSquares:
     constants: Mapping[str, float]
     rows: NDArray[np.int64] | None = None  # rows that a resample uses, or None for all rows once each
 
-    @classmethod
-    def for_model(cls, model: Model, observations: Observations) -> LeastSquares:
-        held = {
-            parameter.name: parameter.neutral
-            for parameter in model.parameters
-            if parameter.neutral is not None and not set(parameter.needs) <= set(observations.axes)
-        }
-        free = tuple(parameter for parameter in model.parameters if parameter.name not in held)
-        return cls(model, observations, free, held)
-
     def values(self, units: Floats) -> dict[str, Any]:
         """Return every parameter: floats for one point, columns for an array of points × parameters."""
         free = (one.from_unit(units[..., at]) for at, one in enumerate(self.free))
@@ -100,8 +88,8 @@ class LeastSquares:
         except (ValueError, np.linalg.LinAlgError):
             return None
 
-    def search(self, start: Mapping[str, float] | None) -> tuple[Floats, float, bool] | None:
-        """Return the optimum, the scale of its residuals and whether it converged, or None if all starts fail."""
+    def search(self, start: Mapping[str, float] | None) -> tuple[Floats, float, bool]:
+        """Return the optimum, the scale of its residuals and whether it converged. Raises UnfittableError."""
         guess = np.array([float(parameter.to_unit(parameter.guess)) for parameter in self.free])
         if not self.free:
             return guess, _scale(self.residuals(guess)), True
@@ -112,17 +100,14 @@ class LeastSquares:
         tried = [self.solve(begin, 1.0, 50, 1e-4) for begin in (guess, *starts)]
         solutions = [solution for solution in tried if solution is not None]
         if not solutions:
-            return None
+            raise UnfittableError("no start led to a finite fit")
         best = min(solutions, key=lambda solution: float(solution.cost))
         scale = _scale(self.residuals(best.x))
         final = self.solve(best.x, scale, 300) or best
         return final.x, scale, bool(final.status > 0)
 
     def _screened(self, unknowns: int) -> list[Floats]:
-        """Return the seeded points with the smallest median residual.
-
-        The median, because far from the optimum a few residuals are huge.
-        """
+        """Return the seeded points with the smallest median residual: far from the optimum a few are huge."""
         cube = stats.qmc.Sobol(unknowns, seed=SEED).random(_SCREENED)
         costs = np.median(np.abs(self.residuals(cube)), axis=1)
         return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])
@@ -135,13 +120,17 @@ def find_optimum(
 
     Raises UnfittableError if the model has no optimum, or no value at some observation.
     """
-    problem = LeastSquares.for_model(model, observations)
-    count, unknowns = len(observations), len(problem.free)
+    held = {
+        parameter.name: parameter.neutral
+        for parameter in model.parameters
+        if parameter.neutral is not None and not set(parameter.needs) <= set(observations.axes)
+    }
+    free = tuple(parameter for parameter in model.parameters if parameter.name not in held)
+    count, unknowns = len(observations), len(free)
     if count < unknowns + 1:
         raise UnfittableError(f"too few observations to determine {unknowns} parameters: {count}")
+    problem = LeastSquares(model, observations, free, held)
     found = problem.search(start)
-    if found is None:
-        raise UnfittableError("no start led to a finite fit")
     if not np.all(np.isfinite(model(observations.points, problem.values(found[0])))):
         raise UnfittableError("the model has no value at some of the cells")
     return problem, *found

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ MOST_CHOSEN = 48
 
 BAND = 40  # fewest cells of similar throughput in a band of the scatter; fewer do not determine its tails
 
-_QUANTILES = np.linspace(0.005, 0.995, 100)
+QUANTILES = np.linspace(0.005, 0.995, 100)
 _FARTHEST = 20.0  # largest factor between measured and predicted throughput; larger ones are clipped
 _EQUAL = 6  # digits of log(throughput) to which two predictions are equal
 
@@ -40,7 +41,7 @@ class Domain:
     """Range of the fitted data: the ends of each axis, and the single value of each other parameter."""
 
     ranges: Mapping[str, tuple[float, float]]
-    word_values: Mapping[str, tuple[str, ...]]
+    words: Mapping[str, tuple[str, ...]]
     fixed: Mapping[str, float]
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Measured values of each numeric axis, ascending, if there are at most `MOST_CHOSEN`."""
@@ -58,10 +59,7 @@ class Domain:
         )
 
     def filled(self, points: Cells, axes: Sequence[str]) -> dict[str, Any]:
-        """Return the columns of `points` plus the parameters with a single value in the data.
-
-        Raises KeyError if one of `axes` varies in the data and `points` lack it.
-        """
+        """Return `points` and what has a single value in the data. Raises KeyError without a varying one of `axes`."""
         columns = {str(name): points[name] for name in points}
         if lacking := [name for name in axes if name in self.ranges and name not in columns]:
             raise KeyError(
@@ -78,19 +76,17 @@ class Domain:
             if name in self.ranges:
                 low, high = self.ranges[name]
                 out |= (values < low) | (values > high)
-            elif name in self.word_values:
-                out |= ~np.isin(values.astype(str), self.word_values[name])
+            elif name in self.words:
+                out |= ~np.isin(values.astype(str), self.words[name])
             elif name in self.fixed:
                 out |= values != self.fixed[name]
         return out
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "ranges": {name: [_text(end) for end in ends] for name, ends in self.ranges.items()},
-            "words": {name: list(values) for name, values in self.word_values.items()},
-            "fixed": {name: _text(value) for name, value in self.fixed.items()},
-            "values": {name: [_text(value) for value in values] for name, values in self.values.items()},
-        }
+        """Return JSON types; infinity, which JSON lacks, becomes text."""
+        text = json.dumps(asdict(self))
+        content: dict[str, Any] = json.loads(text, parse_constant=lambda name: str(float(name)))
+        return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:
@@ -104,10 +100,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Distance of measurements from predictions: quantiles of residuals, in bands of predicted throughput.
-
-    Poor formulas scatter more, full paths less.
-    """
+    """Quantiles of residuals in bands of predicted throughput: poor formulas scatter more, full paths less."""
 
     at: Floats  # median of log(predicted throughput in Gbit/s) of each band, ascending
     quantiles: Floats  # bands × quantiles
@@ -129,16 +122,12 @@ class Scatter:
             np.array([_quantiles(residuals[rows], freedom) for rows in bands]),
         )
 
-    @classmethod
-    def none(cls) -> Scatter:
-        return cls(np.zeros(1), np.zeros((1, len(_QUANTILES))))
-
     def residuals(self, levels: Floats, rates: Floats) -> Floats:
         """Return residuals (draws × points) for probabilities (draws) and predicted rates in Gbit/s (points).
 
         Between the medians of bands the residuals change linearly with the logarithm of the rate.
         """
-        each = np.array([np.interp(levels, _QUANTILES, band) for band in self.quantiles])
+        each = np.array([np.interp(levels, QUANTILES, band) for band in self.quantiles])
         place = np.log(np.maximum(rates, 1e-9))
         shares = np.array([np.interp(place, self.at, share) for share in np.eye(len(self.at))])
         return np.asarray(each.T @ shares)
@@ -180,10 +169,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def estimate(self, points: Cells) -> Floats:
-        """Return the fitted throughput in Gbit/s of each row.
-
-        Raises KeyError if the points lack an axis that the throughput depends on.
-        """
+        """Return the fitted throughput of each row in Gbit/s. Raises KeyError if the points lack an axis."""
 
     @abstractmethod
     def draws(self, points: Cells, count: int = 200) -> Floats:
@@ -267,12 +253,12 @@ def _bands(place: Floats) -> NDArray[np.int64]:
 
 def _quantiles(residuals: Floats, freedom: float) -> Floats:
     count = len(residuals)
-    known = np.clip(_QUANTILES, 1 / (count + 1), count / (count + 1))
+    known = np.clip(QUANTILES, 1 / (count + 1), count / (count + 1))
     middle = float(np.median(residuals))
     away = np.quantile(residuals, known, method="weibull") - middle
     if count > 1:
-        away = away * np.where(known == _QUANTILES, 1.0, stats.norm.ppf(_QUANTILES) / stats.norm.ppf(known))
-    wider = stats.t.ppf(_QUANTILES, max(freedom, 1.0)) / stats.norm.ppf(_QUANTILES)
+        away = away * np.where(known == QUANTILES, 1.0, stats.norm.ppf(QUANTILES) / stats.norm.ppf(known))
+    wider = stats.t.ppf(QUANTILES, max(freedom, 1.0)) / stats.norm.ppf(QUANTILES)
     return np.asarray(middle + away * wider)
 
 
@@ -292,7 +278,3 @@ def _table(points: xr.Dataset | Cells) -> tuple[pd.DataFrame, xr.DataArray]:
         if name in sizes or describe(name).units
     }
     return pd.DataFrame(columns, index=range(template.size)), template
-
-
-def _text(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)

@@ -76,7 +76,7 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
         for name in domain.ranges
         if name in Parameters.model_fields and name not in (*KNOBS, "rtt")
     }
-    others |= {name: list(values) for name, values in domain.word_values.items() if len(values) > 1}
+    others |= {name: list(values) for name, values in domain.words.items() if len(values) > 1}
     rtts = sorted({*spaced_rtts(model, _MOST_RTTS), *domain.values.get("rtt", ())})
     combined = list(itertools.product(*others.values()))
     if not combined or len(combined) * len(rtts) > _MOST_TABLES:

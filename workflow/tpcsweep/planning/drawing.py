@@ -19,10 +19,7 @@ _MANY = 48  # streams above which a logarithmic axis is easier to read
 
 @styled()
 def draw(answer: Plan) -> Figure:
-    """Draw throughput over streams at the found setting, and the probability map over cores and streams.
-
-    The map marks the front; it is omitted if the plan has a single value of cores.
-    """
+    """Draw throughput over streams at the found setting; if cores vary, also the probability map with the front."""
     settings = (answer.cheapest, answer.extrapolation, answer.surest, answer.largest)
     setting = next(row for row in settings if row is not None)
     both = answer.settings["cores"].nunique() > 1

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tpcsweep.configuration.parameters import Parameters, Value, show_value
+from tpcsweep.configuration.parameters import Parameters, Value, value_text
 from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
 from tpcsweep.models import Fit, Observations, Predictor, Saved, fit
 from tpcsweep.models.base import DEFAULTS, json_content
@@ -164,19 +164,17 @@ def plan(
 
     Args:
         model: A fit, or a predictor that learned from the cells.
-        formula: Model for questions and settings beyond the data; None for `model`.
         target: Gbit/s, or text with a unit.
-        probability: a share, or text with a unit.
-        observations: the measured cells; a note names the best of them if the target is not reached.
-        data: the data that the model was fitted to, for figures.
-        **fixed: parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
-            from; words, such as a tool, are those of the fitted cells. Every parameter that varies in the data, except
-            these three, is needed.
+        probability: A share, or text with a unit.
+        formula: Model for questions and settings beyond the data; None for `model`.
+        observations: Measured cells; a note names the best of them if the target is not reached.
+        data: The data that the model was fitted to, for figures.
+        **fixed: Parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
+            from, and words are those of the fitted cells. Every other parameter that varies in the data is needed.
 
-    Raises:
-        ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
+    Raises ConfigurationError if a value has the wrong kind, or a parameter is missing or unknown.
     """
-    question = check_question(target=target, probability=probability, **fixed)
+    question = validated(Question, {"target": target, "probability": probability, **fixed})
     wanted, sure, given = question.target, question.probability, question.given
     if wanted is None:
         raise refused("target", "nothing", 'this key is needed, such as "100 Gbit/s"')
@@ -192,21 +190,10 @@ def plan(
         if len(wider):
             [beyond] = evaluate(beyond_data, wider, sure, [wanted])
     measured = "" if reached or observations is None else best_measured(observations, given)
-    columns = [*KNOBS, *FIGURES]
-    return Plan(
-        target=wanted,
-        probability=sure,
-        model=model.name,
-        fixed=given,
-        settings=settings[columns],
-        beyond=beyond[columns],
-        notes=(
-            *filter(None, [measured]),
-            *(_MEANING, *model.problems, *_outside(model.domain, given)),
-            *(*_without_effect(model, settings), *_price(settings, wanted, sure)),
-        ),
-        data=data,
-    )
+    notes = [measured, _MEANING, *model.problems, *_outside(model.domain, given)]
+    notes += [*_without_effect(model, settings), *_price(settings, wanted, sure)]
+    shown, further = (table[[*KNOBS, *FIGURES]] for table in (settings, beyond))
+    return Plan(wanted, sure, model.name, given, shown, further, tuple(filter(None, notes)), data)
 
 
 def best_measured(observations: Observations, given: Given) -> str:
@@ -214,32 +201,26 @@ def best_measured(observations: Observations, given: Given) -> str:
     rows = observations.frame
     for name, value in given.items():
         if name in rows:
-            values = value if isinstance(value, tuple) else (value,)
-            rows = rows[rows[name].isin([model_input(one) for one in values])]
+            rows = rows[rows[name].isin(model_inputs(value))]
     if rows.empty:
         return ""
     best = rows.loc[rows["throughput"].idxmax()]
-    knobs = ", ".join(f"{name} {_shown(name, best[name])}" for name in KNOBS if name in best)
+    knobs = ", ".join(f"{name} {value_text(name, best[name])}" for name in KNOBS if name in best)
     return f"The best measured cell has {short(best['throughput'])} Gbit/s: {knobs}."
 
 
 def select_model(model: Predictor, formula: Predictor | None, given: Given) -> Predictor:
     """Return the formula if it exists and a given number lies beyond the data, otherwise the model."""
     single = {name: value for name, value in given.items() if not isinstance(value, str | tuple)}
-    numbers = {name: np.array([model_input(value)]) for name, value in single.items()}
+    numbers = {name: np.array(model_inputs(value)) for name, value in single.items()}
     return formula if formula is not None and model.domain.outside(numbers).any() else model
 
 
-def select_models(
-    saved: Saved, observations: Observations, given: Given
-) -> tuple[Predictor, Predictor | None, str]:
-    """Return the model inside the data, the formula beyond them (or None), and a description of the data.
+def select_models(saved: Saved, observations: Observations, given: Given) -> tuple[Predictor, Predictor, str]:
+    """Return the model inside the data, the formula beyond them, and a description of the data.
 
-    Formulas ignore words. If only some cells have the given words, the formula is fitted to these cells.
-
-    Raises:
-        ConfigurationError: If no cell has a given word.
-        SavedError: If no model was chosen.
+    Formulas ignore words. If only some cells have the given words, the formula is fitted to these cells. Raises
+    ConfigurationError if no cell has a given word, SavedError if no model was chosen.
     """
     frame, label = observations.frame, saved.label
     rows, problems = np.ones(len(frame), bool), []
@@ -252,23 +233,12 @@ def select_models(
         rows &= (values == word).to_numpy()
     if problems:
         raise ConfigurationError(problems)
-    best = saved.best(observations)
-    formula = best if isinstance(best, Fit) else saved.formula if saved.chosen else None
-    if rows.all() or formula is None:
+    best, formula = saved.best(observations), saved.formula
+    if rows.all():
         return best, formula, label
     formula = fit(formula.model, observations.take(rows))
     words = ", ".join(f"{name} {word}" for name, word in given.items() if isinstance(word, str))
     return (formula, formula, f"{label}, {words} alone") if isinstance(best, Fit) else (best, formula, label)
-
-
-def check_question(**content: object) -> Question:
-    """Check a question.
-
-    Raises:
-        ConfigurationError: With all problems of the question.
-    """
-    question: Question = validated(Question, content)
-    return question
 
 
 def _price(settings: pd.DataFrame, target: float, probability: float) -> list[str]:
@@ -277,7 +247,7 @@ def _price(settings: pd.DataFrame, target: float, probability: float) -> list[st
     if likely.empty or likely["assured"].iloc[0] >= target:
         return []
     first = likely.iloc[0]
-    knobs = ", ".join(f"{name} {_shown(name, first[name])}" for name in KNOBS)
+    knobs = ", ".join(f"{name} {value_text(name, first[name])}" for name in KNOBS)
     chance = f"{100 * first['probability']:.1f} %"
     return [f"Without the margin for choosing among settings, {knobs} would be enough ({chance})."]
 
@@ -285,10 +255,9 @@ def _price(settings: pd.DataFrame, target: float, probability: float) -> list[st
 def _outside(domain: Domain, fixed: Given) -> list[str]:
     notes = []
     for name, value in fixed.items():
-        values = value if isinstance(value, tuple) else (value,)
-        numbers = np.array([model_input(part) for part in values])
+        numbers = np.array(model_inputs(value))
         if numbers.dtype.kind == "f" and domain.outside({name: numbers}).any():
-            shown = ", ".join(show_value(name, part) for part in values)
+            shown = ", ".join(value_text(name, number) for number in numbers)
             notes.append(f"Extrapolated: {name} {shown} is not in the data: {values_text(name, domain)}.")
     return notes
 
@@ -309,8 +278,7 @@ def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
 def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
     """Return all settings to try, cheapest first: measured values, and up to `reach` times the largest.
 
-    Raises:
-        ConfigurationError: If a parameter that varies in the data is missing, a list, or an unknown word.
+    Raises ConfigurationError if a parameter that varies in the data is missing, a list, or an unknown word.
     """
     _refuse(domain, fixed)
     knobs = [_knob(name, domain, fixed, reach) for name in KNOBS]
@@ -318,9 +286,7 @@ def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame
     table = pd.DataFrame({name: axis.ravel() for name, axis in zip(KNOBS, grid, strict=True)})
     table = table.astype(dict.fromkeys(_COUNTS, int))
     others = {name: value for name, value in fixed.items() if name not in KNOBS}
-    known = (
-        name for name, value in others.items() if name in domain.word_values or not isinstance(value, str)
-    )
+    known = (name for name, value in others.items() if name in domain.words or not isinstance(value, str))
     return table.assign(**{name: others[name] for name in known})
 
 
@@ -331,10 +297,8 @@ def evaluate(
 
     `throughput` is the fit; `throughput_low` and `throughput_high` are the ends of the 95 % interval of measurements. A
     measurement reaches `assured` with the requested probability, adjusted by the model's margin for choosing among
-    settings. It reaches the target with `probability`. `extrapolated` is true beyond the data.
-
-    Raises:
-        ValueError: If the model has no value at some setting.
+    settings. It reaches the target with `probability`. `extrapolated` is true beyond the data. Raises ValueError if the
+    model has no value at some setting.
     """
     # Index of the draw that at least this share of draws reaches.
     place = int(DRAWS * (1 - probability) * model.margin + 1e-9)
@@ -356,7 +320,7 @@ def evaluate(
 
 def _refuse(domain: Domain, fixed: Given) -> None:
     problems = []
-    vary = [*domain.ranges, *(name for name, words in domain.word_values.items() if len(words) > 1)]
+    vary = [*domain.ranges, *(name for name, words in domain.words.items() if len(words) > 1)]
     for name in vary:
         if name in Parameters.model_fields and name not in KNOBS and name not in fixed:
             allowed = f"this key is needed, for {name} varies in the data: {values_text(name, domain)}"
@@ -364,7 +328,7 @@ def _refuse(domain: Domain, fixed: Given) -> None:
     for name, value in fixed.items():
         if isinstance(value, tuple) and name not in KNOBS:
             problems.append(Problem(name, "a list", f"one value; lists are for {', '.join(KNOBS)}"))
-        elif name in domain.word_values and value not in domain.word_values[name]:
+        elif name in domain.words and value not in domain.words[name]:
             problems.append(Problem(name, repr(value), f"a value in the data: {values_text(name, domain)}"))
     if problems:
         raise ConfigurationError(problems)
@@ -372,8 +336,7 @@ def _refuse(domain: Domain, fixed: Given) -> None:
 
 def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.float64]:
     if name in fixed:
-        value = fixed[name]
-        return np.unique([model_input(part) for part in (value if isinstance(value, tuple) else (value,))])
+        return np.unique(model_inputs(fixed[name]))
     if name in domain.ranges:
         low, high = domain.ranges[name]
         whole = name in _COUNTS or (low.is_integer() and high.is_integer())
@@ -396,21 +359,16 @@ def spaced_values(low: float, high: float, most: int, *, whole: bool) -> NDArray
 
 def values_text(name: str, domain: Domain) -> str:
     """Describe the values of a parameter in the data."""
-    if name in domain.word_values:
-        return ", ".join(domain.word_values[name])
+    if name in domain.words:
+        return ", ".join(domain.words[name])
     if name in domain.ranges:
-        return " to ".join(_shown(name, value) for value in domain.ranges[name])
+        return " to ".join(value_text(name, value) for value in domain.ranges[name])
     if name not in domain.fixed or domain.fixed[name] == DEFAULTS.get(name):
         return "not recorded"
-    return _shown(name, domain.fixed[name])
+    return value_text(name, domain.fixed[name])
 
 
-def _shown(name: str, value: float) -> str:
-    if math.isinf(value):
-        return "no limit"
-    return show_value(name, int(value) if float(value).is_integer() else value)
-
-
-def model_input(value: Value) -> str | float:
-    """Convert a value for models: null, which means no limit, becomes infinity."""
-    return value if isinstance(value, str) else math.inf if value is None else float(value)
+def model_inputs(value: Value | tuple[Value, ...]) -> list[str | float]:
+    """Return a value, or each of several, for models: null, which means no limit, becomes infinity."""
+    values = value if isinstance(value, tuple) else (value,)
+    return [one if isinstance(one, str) else math.inf if one is None else float(one) for one in values]

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answer a question about a dataset: a plan for the target, and streams for each RTT and target.
-
-Plans and recommendations are also printed as tables.
-"""
+"""Answer a question about a dataset, also as tables: a plan for the target, and streams for each RTT and target."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,25 +13,17 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.parameters import value_text
+from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
 from tpcsweep.dataset import load
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.models import Observations, Predictor, SavedError, observe, read_fits
 from tpcsweep.models.base import DEFAULTS, json_content
 from tpcsweep.models.observations import NothingMeasuredError
-from tpcsweep.numbers import between, plain, short
+from tpcsweep.numbers import between, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Question
-from tpcsweep.planning.plan import (
-    FRONT,
-    Plan,
-    candidates,
-    check_question,
-    evaluate,
-    plan,
-    select_model,
-    select_models,
-)
+from tpcsweep.planning.plan import FRONT, Plan, candidates, evaluate, plan, select_model, select_models
 from tpcsweep.variables import TABLES, Variable
 
 EXPECTED = (ConfigurationError, SavedError, NothingMeasuredError, MissingExtraError)
@@ -88,12 +77,9 @@ class Answer:
 def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], recommendations: bool) -> Answer:
     """Answer a question from a dataset and its fits, by the model that best predicted left-out cells.
 
-    `content` has target, probability and parameters, as `plan.check_question` checks them.
-
-    Raises:
-        Exception: One of `EXPECTED`.
+    `content` has the fields of `Question`. Raises one of `EXPECTED`.
     """
-    question = check_question(**content)
+    question = validated(Question, content)
     observations = observe(load(dataset))
     model, formula, data = select_models(read_fits(models), observations, question.given)
     planned = None
@@ -114,18 +100,11 @@ def recommend(
 ) -> pd.DataFrame:
     """Return the cheapest setting for each RTT and target: rows with `COLUMNS`, as `plan` defines them.
 
-    Args:
-        model: Model inside the data.
-        rtts: RTTs in ms; by default a few from the smallest to the largest of the data. A given `rtt` is added.
-        target: Target in addition to 1, 2, 5, 10 … of a decimal place up to the largest predicted throughput.
-        probability: Probability with which one measurement reaches a target.
-        formula: Model for RTTs beyond the data.
-        **fixed: Parameters of sweeps, as in `plan`.
-
-    Raises:
-        ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
+    Arguments and errors are those of `plan`. `rtts` are in ms; by default a few from the smallest to the largest of the
+    data; a given `rtt` is added. Targets are 1, 2, 5, 10 … of a decimal place up to the largest predicted throughput,
+    and `target`.
     """
-    question = check_question(target=target, probability=probability, **fixed)
+    question = validated(Question, {"target": target, "probability": probability, **fixed})
     given, sure = dict(question.given), question.probability
     places = {*(rtts or spaced_rtts(model)), *([] if question.rtt is None else [float(question.rtt)])}
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}
@@ -163,7 +142,7 @@ def plan_table(plan: Plan) -> RenderableType:
     for row in _settings(plan):
         rows.add_row(
             row["answer"] + ("*" if row["extrapolated"] else ""),
-            _cores(row["cores"]),
+            value_text("cores", row["cores"]),
             str(row["origins"]),
             str(row["streams"]),
             f"{short(row['throughput'])} ({between(row['throughput_low'], row['throughput_high'])})",
@@ -188,7 +167,7 @@ def recommendations_table(answer: Answer) -> RenderableType:
             show(row["target"], RATE) + ("" if row["reached"] else " not reached"),
             str(row["streams"]),
             str(row["origins"]),
-            _cores(row["cores"]),
+            value_text("cores", row["cores"]),
             short(row["throughput"]) + ("*" if row["extrapolated"] else ""),
             short(row["assured"]),
             f"{100 * row['probability']:.1f} %",
@@ -207,10 +186,6 @@ def _settings(plan: Plan) -> list[dict[str, Any]]:
         elif row["answer"] != FRONT:
             settings[place]["answer"] += f" and\n{row['answer']}"
     return list(settings.values())
-
-
-def _cores(cores: float) -> str:
-    return "no limit" if math.isinf(cores) else plain(cores)
 
 
 def spaced_rtts(model: Predictor, count: int = _MOST_RTTS) -> list[float]:

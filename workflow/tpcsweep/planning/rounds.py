@@ -20,6 +20,7 @@ from scipy import stats
 from tpcsweep import dataset, figures, results
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.sweep import REPETITION, Cell
+from tpcsweep.dataset.labels import coordinates
 from tpcsweep.files import write_json
 from tpcsweep.models import fit_process, observe
 from tpcsweep.models.base import Floats
@@ -78,18 +79,11 @@ class Rounds:
     @cached_property
     def space(self) -> Space:
         """Points of the grid, labelled as in datasets."""
-        axes = self.configuration.grid.axes
-        nowhere = [np.empty(0, np.int64) for _ in axes]
-        labels = dataset.tabulate(axes, nowhere, {}, {}, {}, {}).summary
-        columns = zip(self.axes, self.places, strict=True)
-        return Space(pd.DataFrame({name: labels[name].values[place] for name, place in columns}))
+        columns = zip(coordinates(self.axes, {}).items(), self.places, strict=True)
+        return Space(pd.DataFrame({name: values[place] for (name, (_, values, _)), place in columns}))
 
     def run(self) -> None:
-        """Measure, learn and choose until there is a reason to stop.
-
-        Raises:
-            RoundError: If no deployment of a round could be measured, or every cell failed.
-        """
+        """Measure, learn and choose until there is a reason to stop. Raises RoundError if a whole round failed."""
         predicted: tuple[Belief, list[int]] | None = None
         for file in map(self.configuration.cell_file, self.configuration.grid.cells):
             if results.damage(file):
@@ -167,11 +161,7 @@ class Rounds:
         return np.asarray(mean.values[self.places], float)
 
     def learn(self, summary: xr.Dataset, surprise: Sequence[float]) -> Belief | None:
-        """Return the belief about the whole grid, or None if only one point was measured.
-
-        Raises:
-            RoundError: If every cell failed.
-        """
+        """Return the belief about the grid, or None if only one point was measured. Raises RoundError without any."""
         try:
             observations = observe(summary)
         except NothingMeasuredError as error:
@@ -179,12 +169,10 @@ class Rounds:
         return choice.believe(fit_process(observations), self.space, surprise) if observations.axes else None
 
     def publish(self, folded: dataset.Folded, belief: Belief | None) -> None:
-        summary = folded.summary
         if belief is not None:
-            summary = add_predictions(
-                summary, self.places, belief, self.configuration.sweep.measurement.confidence
-            )
-        folded = replace(folded, summary=summary)
+            confidence = self.configuration.sweep.measurement.confidence
+            summary = add_predictions(folded.summary, self.places, belief, confidence)
+            folded = replace(folded, summary=summary)
         dataset.write(folded, self.folder / "dataset.nc", "measured in rounds, then folded")
         content = {
             "sweep": self.configuration.name,

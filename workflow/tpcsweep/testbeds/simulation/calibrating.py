@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fit the simulated testbed's parameters to measured cells, and test them on cells left out.
-
-`models.fit` fits the model's fixed point. docs/simulation.md has the results.
-"""
+"""Fit the simulated testbed's parameters to measured cells, and test them on cells left out (docs/simulation.md)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -87,9 +84,7 @@ def model_for(ratio: float) -> Model:
 def observed(summary: xr.Dataset) -> tuple[Observations, float]:
     """Return measured cells without disks, with the columns of `ModelCells`; and `model_for`'s ratio.
 
-    Raises:
-        CalibrationError: for a simulated dataset, and for one whose cells all use disks.
-        NothingMeasuredError: see `observe`.
+    Raises CalibrationError for a simulated dataset and for disks alone, NothingMeasuredError as `observe` does.
     """
     if summary.attrs.get("testbed_kind") == SIMULATED:
         raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells only")

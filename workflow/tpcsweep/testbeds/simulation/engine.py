@@ -22,10 +22,7 @@ from tpcsweep.variables import GBIT
 
 PROGRAM = Path(__file__).with_name("simulate.py")
 MOST = 32
-"""The largest number of streams that are simulated individually.
-
-With more streams, one of several equal origins is simulated, and its streams are grouped.
-"""
+"""Most streams that are simulated individually; of more, one of several equal origins is, in groups of streams."""
 CPU_SECONDS = 120
 """Limit on the CPU time of a cell. Typical cells need 0.1 s, and cells of an hour some seconds."""
 ENDLESS = 10.0
@@ -43,14 +40,15 @@ class CellError(SimulationError):
 class Engine:
     def __init__(self, process: Popen[str], log: Path) -> None:
         self._process, self._log = process, log
-        self.version = str(self._answer()["simgrid"])
+        try:
+            self.version = str(self._answer()["simgrid"])
+        except SimulationError as error:
+            raise SimulationError("; ".join([str(error), *missing_extras(["simulation"])])) from error
 
     def simulate(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """Return `simulate.py`'s answer for a cell from `cell_plan`.
 
-        Raises:
-            CellError: if the cell takes too long or SimGrid fails on it.
-            SimulationError: if SimGrid has ended.
+        Raises CellError if the cell takes too long or SimGrid fails on it, SimulationError if SimGrid has ended.
         """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # `_answer` reports an ended process
@@ -74,32 +72,24 @@ class Engine:
 def started(log: Path) -> Iterator[Engine]:
     """Run the process during a `with` block, with a log. Raises SimulationError without SimGrid."""
     command = [SIMGRID_PYTHON, "-u", str(PROGRAM)]
-    with log.open("w") as errors, contextlib.ExitStack() as stack:
+    with log.open("w") as errors:
+        how = {"stdin": PIPE, "stdout": PIPE, "stderr": errors, "text": True}
         try:
-            how = {"stdin": PIPE, "stdout": PIPE, "stderr": errors, "text": True}
-            process = stack.enter_context(processes.start(command, processes.system_environment(), **how))
+            process = processes.start(command, processes.system_environment(), **how)
         except OSError as error:
             raise SimulationError(f"{SIMGRID_PYTHON} cannot be run: {error.strerror}") from error
-
-        @stack.callback
-        def end() -> None:
-            process.kill()
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # an ended process leaves its input unread
-                process.stdin.close()
-
-        try:
-            engine = Engine(process, log)
-        except SimulationError as error:
-            raise SimulationError("; ".join([str(error), *missing_extras(["simulation"])])) from error
-        yield engine
+        with process:
+            try:
+                yield Engine(process, log)
+            finally:
+                process.kill()
+                assert process.stdin is not None
+                with contextlib.suppress(BrokenPipeError):  # an ended process leaves its input unread
+                    process.stdin.close()
 
 
 def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
-    """Return a cell for `simulate.py`: rates in Gbit/s, sizes in Gbit, times in s.
-
-    `queues` is as in `model.terms`.
-    """
+    """Return a cell for `simulate.py`: rates in Gbit/s, sizes in Gbit, times in s. `queues` is as in `model.terms`."""
     cells, p = model.model_cells([wanted]), model.central(physics)
     begin = model.least(model.terms(np.zeros(1), cells, p, queues))
     at = model.terms(begin, cells, p, queues)
@@ -147,11 +137,7 @@ def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Me
 
 
 def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
-    """Distribute `streams` over the `used` origins.
-
-    Returns the number of simulated origins, the origin of each simulated stream, and the number of real streams that
-    each simulated stream represents.
-    """
+    """Return the number of simulated origins, the origin of each simulated stream, and how many real ones it is."""
     if streams <= MOST:
         return used, [number % used for number in range(streams)], 1.0
     each = min(MOST, math.ceil(streams / used))

@@ -137,12 +137,6 @@ def slowdown(cells: ModelCells, p: Mapping[str, Array]) -> Array:
     return 1 + p["contention"] * np.maximum(0, a_core - 1)
 
 
-def spilling(throughput: Array, cells: ModelCells, p: Mapping[str, Array]) -> Array:
-    """Return 1 + γ·x/(1 + x), the relative cost of a byte when data in flight exceed the last-level cache."""
-    x = throughput * round_trip(cells, p) / 8 * 1000 / p["cache"]
-    return 1 + p["spill"] * x / (1 + x)
-
-
 def packet(cells: ModelCells, p: Mapping[str, Array], queues: str) -> Array:
     """Return the payload in bytes of a packet that counts towards a binding queue limit.
 
@@ -165,20 +159,18 @@ def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: 
     otherwise the path has one.
     """
     rtt, share, used = round_trip(cells, p), payload_on_path(cells, p), used_origins(cells)
-    cores, cost = usable_cores(cells, p), spilling(throughput, cells, p)
+    # A byte costs more when data in flight exceed the last-level cache.
+    x = throughput * rtt / 8 * 1000 / p["cache"]
+    cores, cost = usable_cores(cells, p), 1 + p["spill"] * x / (1 + x)
     file = np.where(cells.endless > 0, np.inf, cells.file_size * GBIT)
     window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
     one_core = np.minimum(1, cores)
     queue = p["queue_use"] * cells.queue_limit * packet(cells, p, queues) * GBIT / (p["queue_delay"] * rtt)
     pool = cores / slowdown(cells, p)
-    each = {
-        # The file's bytes share the CPU time of its set-up.
-        **{
-            f"cpu_{side}": pool * (1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file))
-            for side in ("source", "destination")
-        },
-        "interface": p["nic_rate"] * share,
-    }
+    each = {}
+    for side in ("source", "destination"):  # the file's bytes share the CPU time of its set-up
+        each[f"cpu_{side}"] = pool * (1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file))
+    each["interface"] = p["nic_rate"] * share
     shared = {
         "server": p["server_rate"],
         "path": cells.bandwidth * share * p["saturation"],

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The courses of simulated cells, and the results in their files. Pure.
-
-Quantities that only measurements provide are null.
-"""
+"""The courses of simulated cells, and their results; quantities that only measurements provide are null. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -96,10 +93,7 @@ def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
 def results(
     wanted: Sequence[Parameters], courses: Sequence[Course], settings: Simulation, confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results of cells in the format of `measure.cell.measure`.
-
-    The throughput's interval contains a share `confidence` of the random parameter sets.
-    """
+    """Yield results as `measure.cell.measure` returns them; intervals hold a share `confidence` of random sets."""
     throughput = np.array([course.throughput for course in courses])
     cells = model.model_cells(wanted)
     at = model.terms(throughput, cells, model.central(settings.parameters), settings.queues)

@@ -41,30 +41,10 @@ else:
     from simgrid import ActivitySet, TimeoutException
 
 
-class Platform:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        if DEBIAN_12:
-            self.zone = NetZone.create_full_zone("site")
-            self.host, self.link = self.zone.create_host, self.zone.create_link
-        else:
-            self.zone = engine.netzone_root.add_netzone_full("site")
-            self.host, self.link = self.zone.add_host, self.zone.add_link
-
-    def route(self, one: Any, other: Any, links: list[Any]) -> None:
-        ends = (one.netpoint, other.netpoint, None, None) if DEBIAN_12 else (one, other)
-        self.zone.add_route(*ends, [LinkInRoute(link) for link in links], True)
-
-    def run(self, host: Any, does: Callable[[], None]) -> None:
-        (Actor.create if DEBIAN_12 else self._engine.add_actor)("streams", host, does)
-        self._engine.run()
-
-
 def first_to_end(comms: list[Any], seconds: float) -> int:
     """Wait for a communication. Return its index, or -1 if none ends within the time."""
     if DEBIAN_12:
-        place: int = Comm.wait_any_for(comms, seconds)
-        return place
+        return int(Comm.wait_any_for(comms, seconds))
     try:
         return comms.index(ActivitySet(comms).wait_any_for(seconds))
     except TimeoutException:
@@ -83,21 +63,36 @@ class SimulatedSite:
             "--cfg=network/TCP-gamma:0",  # the caps include the windows
             "--cfg=network/crosstraffic:0",
         ]
-        self.platform = Platform(Engine(["simulate", *options]))
-        self.sinks = [self.platform.host(f"phase{number}", 1) for number in range(len(self.phases))]
-        self.caps = [self.platform.link(f"cap{number}", 1.0) for number in range(len(self.phases))]
-        shared = self.platform.link("shared", cell["shared"] * BYTES)
+        self._engine = Engine(["simulate", *options])
+        if DEBIAN_12:
+            zone = NetZone.create_full_zone("site")
+            host, link = zone.create_host, zone.create_link
+        else:
+            zone = self._engine.netzone_root.add_netzone_full("site")
+            host, link = zone.add_host, zone.add_link
+        self.sinks = [host(f"phase{number}", 1) for number in range(len(self.phases))]
+        self.caps = [link(f"cap{number}", 1.0) for number in range(len(self.phases))]
+        shared = link("shared", cell["shared"] * BYTES)
         origins, self.pools = [], []
         for cap in self.caps:
             cap.set_sharing_policy(Link.SharingPolicy.FATPIPE, None)
         for number in range(cell["origins"]):
-            origins.append(self.platform.host(f"origin{number}", 1))
-            self.pools.append(self.platform.link(f"pool{number}", 1.0))
+            origins.append(host(f"origin{number}", 1))
+            self.pools.append(link(f"pool{number}", 1.0))
             for phase, sink, cap in zip(self.phases, self.sinks, self.caps, strict=True):
-                links = [cap, self.pools[-1], shared] if phase["gbit"] else [cap]
-                self.platform.route(origins[-1], sink, links)
-        self.platform.zone.seal()
+                passed = [cap, self.pools[-1], shared] if phase["gbit"] else [cap]
+                at = origins[-1]
+                ends = (at.netpoint, sink.netpoint, None, None) if DEBIAN_12 else (at, sink)
+                zone.add_route(*ends, [LinkInRoute(each) for each in passed], True)
+        zone.seal()
         self.hosts = [origins[origin] for origin in cell["streams"]]
+
+    def run(self) -> dict[str, Any]:
+        answer: dict[str, Any] = {}
+        start = Actor.create if DEBIAN_12 else self._engine.add_actor
+        start("streams", self.sinks[0], lambda: answer.update(course(self)))
+        self._engine.run()
+        return answer
 
     def allow(self, throughput: float) -> None:
         """Set the bandwidths that depend on the cost of a byte, at a throughput of the cell in Gbit/s."""
@@ -117,29 +112,6 @@ class SimulatedSite:
         for link in self.pools:
             link.set_bandwidth(pool * BYTES)
 
-    def begin(self, number: int, at: int, times: float) -> Any:
-        """Start a phase of a stream; `times` scales the duration of a phase without bytes."""
-        phase = self.phases[at]
-        moved = phase["gbit"] * self.cell["weight"] * BYTES
-        size = moved or phase["seconds"] * times * TICK
-        return Comm.sendto_async(self.hosts[number], self.sinks[at], max(1, round(size)))
-
-
-class Samples:
-    """Arrived data at multiples of a step; every second sample is dropped when there are too many."""
-
-    def __init__(self, step: float) -> None:
-        self.step = step
-        self.arrived: list[float] = []
-        self.due = step
-
-    def add(self, gbit: float) -> None:
-        self.arrived.append(gbit)
-        if len(self.arrived) == MOST_SAMPLES:
-            self.arrived = self.arrived[1::2]
-            self.step *= 2
-        self.due = (len(self.arrived) + 1) * self.step
-
 
 class Stream:
     def __init__(self, site: SimulatedSite, number: int, chance: Callable[[], float]) -> None:
@@ -148,11 +120,10 @@ class Stream:
         self._gbit = 0.0  # Gbit of the current phase
         self.at, self.done = 0, 0
         self.start = self.first_byte = 0.0
-        self.comm: Any = None
         self.go_on()
 
     def moved(self) -> float:
-        if not self._gbit or self.comm is None:
+        if not self._gbit:
             return self._ended
         left: float = self.comm.remaining / BYTES / self._site.cell["weight"]
         return self._ended + max(self._gbit - left, 0.0)
@@ -160,7 +131,7 @@ class Stream:
     def end(self) -> bool:
         """End the current phase. Return whether it ends a transfer."""
         self._ended += self._gbit
-        self.comm, self._gbit = None, 0.0
+        self._gbit = 0.0
         if self.at == 0:
             self.first_byte = Engine.clock
         self.at += 1
@@ -171,77 +142,78 @@ class Stream:
         return True
 
     def go_on(self) -> None:
-        self._gbit = self._site.phases[self.at]["gbit"]
+        """Start the current phase; chance scales the duration of a set-up after the first."""
+        site, phase = self._site, self._site.phases[self.at]
+        self._gbit = phase["gbit"]
         if self.at == 0:
             self.start = Engine.clock
         times = self._chance() if self.at == 0 and self.done else 1.0
-        self.comm = self._site.begin(self.number, self.at, times)
+        size = self._gbit * site.cell["weight"] * BYTES or phase["seconds"] * times * TICK
+        ends = site.hosts[self.number], site.sinks[self.at]
+        self.comm: Any = Comm.sendto_async(*ends, max(1, round(size)))
 
 
-class SimulatedCell:
-    """A cell, from the start of all streams to its time limit or the last file of each stream.
+def course(site: SimulatedSite) -> dict[str, Any]:
+    """Return the answer of a cell, from the start of all streams to its time limit or the last file of each stream.
 
-    In cells that end after a time, set-ups after the first have random durations. Otherwise streams synchronize: all
-    move bytes, then all wait.
+    Called in SimGrid's actor. In cells that end after a time, set-ups after the first have random durations. Otherwise
+    streams synchronize: all move bytes, then all wait.
     """
-
-    def __init__(self, site: SimulatedSite) -> None:
-        self._site, self._cell = site, site.cell
-        phases = enumerate(site.phases)
-        self._ramped = 1 + max((at for at, phase in phases if phase["seconds"]), default=0)
-        self._samples = Samples(self._cell["interval"])
-        self._rows: list[tuple[int, int, float, float, float]] = []
-        self.answer: dict[str, Any] = {"warmup": None, "warm": []}
-
-    def run(self) -> None:
-        """Fill the answer. Called by SimGrid's actor."""
-        site, cell = self._site, self._cell
-        site.allow(cell["guess"])
-        chance = random.Random(SEED)
-        every = [
-            Stream(site, number, lambda: 1.0 if cell["files"] else chance.uniform(*CHANCE))
-            for number in range(len(site.hosts))
-        ]
-        active, ramping = list(every), set(every)
-        since, before, ended = 0.0, 0.0, 0
-        while active:
-            until = min(self._samples.due, cell["seconds"])
-            left = until - Engine.clock
-            place = first_to_end([stream.comm for stream in active], left) if left > SOON else -1
-            if place < 0:
-                if until == self._samples.due:
-                    self._samples.add(sum(stream.moved() for stream in every))
-                if until >= cell["seconds"] - SOON:
-                    break
-                continue
-            stream = active[place]
-            start, complete = stream.start, stream.end()
-            ended += complete
-            if complete and cell["listed"]:
-                self._rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
-            if stream in ramping and (stream.done or stream.at == self._ramped):
-                ramping.discard(stream)
-                if not ramping:
-                    self.answer.update(warmup=Engine.clock, warm=[other.moved() for other in every])
-            if stream.done == cell["files"]:
-                active.remove(stream)
-                continue
-            stream.go_on()
-            if ended == len(every):
-                arrived = sum(other.moved() for other in every)
-                moved = (arrived - before) * cell["weight"] * cell["times"]  # bytes of all real streams
-                site.allow(moved / (Engine.clock - since))
-                since, before, ended = Engine.clock, arrived, 0
-        self.answer.update(
-            duration=Engine.clock,
-            moved=[stream.moved() for stream in every],
-            transfers=sum(stream.done for stream in every),
-            rows=self._rows,
-            step=self._samples.step,
-            arrived=self._samples.arrived,
-        )
-        for stream in active:
-            stream.comm.cancel()
+    cell = site.cell
+    site.allow(cell["guess"])
+    chance = random.Random(SEED)
+    every = [
+        Stream(site, number, lambda: 1.0 if cell["files"] else chance.uniform(*CHANCE))
+        for number in range(len(site.hosts))
+    ]
+    ramped = 1 + max((at for at, phase in enumerate(site.phases) if phase["seconds"]), default=0)
+    active, ramping = list(every), set(every)
+    step, arrived = cell["interval"], list[float]()  # Gbit at multiples of the step
+    rows: list[tuple[int, int, float, float, float]] = []
+    answer: dict[str, Any] = {"warmup": None, "warm": []}
+    since, before, ended = 0.0, 0.0, 0
+    while active:
+        due = (len(arrived) + 1) * step
+        until = min(due, cell["seconds"])
+        left = until - Engine.clock
+        place = first_to_end([stream.comm for stream in active], left) if left > SOON else -1
+        if place < 0:
+            if until == due:
+                arrived.append(sum(stream.moved() for stream in every))
+                if len(arrived) == MOST_SAMPLES:
+                    step, arrived = 2 * step, arrived[1::2]
+            if until >= cell["seconds"] - SOON:
+                break
+            continue
+        stream = active[place]
+        start, complete = stream.start, stream.end()
+        ended += complete
+        if complete and cell["listed"]:
+            rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
+        if stream in ramping and (stream.done or stream.at == ramped):
+            ramping.discard(stream)
+            if not ramping:
+                answer.update(warmup=Engine.clock, warm=[other.moved() for other in every])
+        if stream.done == cell["files"]:
+            active.remove(stream)
+            continue
+        stream.go_on()
+        if ended == len(every):
+            total = sum(other.moved() for other in every)
+            moved = (total - before) * cell["weight"] * cell["times"]  # bytes of all real streams
+            site.allow(moved / (Engine.clock - since))
+            since, before, ended = Engine.clock, total, 0
+    answer.update(
+        duration=Engine.clock,
+        moved=[stream.moved() for stream in every],
+        transfers=sum(stream.done for stream in every),
+        rows=rows,
+        step=step,
+        arrived=arrived,
+    )
+    for stream in active:
+        stream.comm.cancel()
+    return answer
 
 
 def say(content: dict[str, Any]) -> None:
@@ -256,10 +228,7 @@ def answer_in_fork(cell: dict[str, Any]) -> None:
         code = 1
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (cell["cpu_seconds"], cell["cpu_seconds"]))
-            site = SimulatedSite(cell)
-            simulated = SimulatedCell(site)
-            site.platform.run(site.sinks[0], simulated.run)
-            say(simulated.answer)
+            say(SimulatedSite(cell).run())
             code = 0
         except BaseException:
             traceback.print_exc()

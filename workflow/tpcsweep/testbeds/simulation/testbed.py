@@ -6,13 +6,12 @@ that end after a time or after files.
 """
 
 import hashlib
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -42,14 +41,6 @@ def reap(_settings: Simulation) -> list[str]:
     return []
 
 
-class _Line(NamedTuple):
-    """The position of a cell in a file."""
-
-    file: Path
-    start: int
-    size: int
-
-
 def simulate(configuration: Configuration, file: Path, logs: Path, processes: int) -> None:
     """Compute the cells of a simulated sweep into one file, which is replaced atomically.
 
@@ -67,15 +58,15 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
     with computed.open("ab") as target, closing(texts):
         target.write(b"\n")  # a killed job's last line may be incomplete
         for number, text in zip(missing, texts, strict=True):
-            lines[keys[number]] = _Line(computed, target.tell(), len(text))
+            lines[keys[number]] = computed, target.tell(), len(text)
             target.write(text + b"\n")
             target.flush()
     with replacing_file(file) as part, part.open("wb") as target, ExitStack() as stack:
-        sources = {line.file for line in lines.values()}
+        sources = {path for path, *_ in lines.values()}
         opened = {path: stack.enter_context(path.open("rb")) for path in sources}
-        for line in map(lines.__getitem__, keys):
-            opened[line.file].seek(line.start)
-            target.write(opened[line.file].read(line.size) + b"\n")
+        for path, start, size in map(lines.__getitem__, keys):
+            opened[path].seek(start)
+            target.write(opened[path].read(size) + b"\n")
     computed.unlink()
 
 
@@ -96,15 +87,15 @@ def _key(specification: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(text).digest()[:16]
 
 
-def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
-    """Yield the undamaged lines of a file, each with the key of its specification."""
+def _lines(file: Path) -> Iterator[tuple[bytes, tuple[Path, int, int]]]:
+    """Yield the undamaged lines of a file: the key of each specification, and the line's file, start and size."""
     if not file.exists():
         return
     start = 0
     with file.open("rb") as source:
         for text in source:
             with suppress(DamagedError, TypeError):
-                yield _key(parse_cell(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
+                yield _key(parse_cell(text)["spec"]), (file, start, len(text.rstrip(b"\n")))
             start += len(text)
 
 
@@ -117,14 +108,9 @@ def _computed(
         if cells and at_once == 1:
             files = [logs / f"simgrid{number}.log" for number in range(processes)]
             simgrids = [stack.enter_context(engine.started(file)) for file in files]
-        lines = _Lines(configuration, simgrids)
-        waiting: deque[Future[list[bytes]]] = deque()
-        for first in range(0, len(cells), at_once):
-            waiting.append(pool.submit(lines.compute, cells[first : first + at_once]))
-            if len(waiting) > 2 * processes:  # waiting lines use memory
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+        parts = [cells[first : first + at_once] for first in range(0, len(cells), at_once)]
+        for texts in pool.map(_Lines(configuration, simgrids).compute, parts):
+            yield from texts
 
 
 class _Lines:
@@ -141,9 +127,10 @@ class _Lines:
         self._origin = provenance.workflow({"software": software, **origin(self._settings)})
 
     def compute(self, cells: Sequence[Cell]) -> list[bytes]:
-        started = utc_timestamp()
+        about = {"started": utc_timestamp(), **self._origin}
         computed = self._results([cell.parameters for cell in cells])
-        return [self._text(cell, result, started) for cell, result in zip(cells, computed, strict=True)]
+        pairs = zip((cell_spec(self._configuration, cell) for cell in cells), computed, strict=True)
+        return [format_cell({"spec": spec, **cell_record(spec, result, about)}) for spec, result in pairs]
 
     def _results(self, parameters: Sequence[Parameters]) -> Iterable[dict[str, Any]]:
         physics, queues, measurement = self._settings.parameters, self._settings.queues, self._measurement
@@ -161,7 +148,3 @@ class _Lines:
             finally:
                 self._free.put(simgrid)
         return results(parameters, courses, self._settings, measurement.confidence)
-
-    def _text(self, cell: Cell, result: dict[str, Any], started: str) -> bytes:
-        spec = cell_spec(self._configuration, cell)
-        return format_cell({"spec": spec, **cell_record(spec, result, {"started": started, **self._origin})})
