@@ -16,8 +16,6 @@ Grade = Literal["note", "warning", "invalid"]
 
 GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
 """Grades in ascending severity."""
-REPORTED_GRADES: tuple[Grade, ...] = ("invalid", "warning")
-"""Grades of flags that a run and its status report."""
 BROKEN = "deployment_broken"
 """Flag of a cell after which the deployment was unusable."""
 IMPLAUSIBLE = "implausible"

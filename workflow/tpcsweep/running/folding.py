@@ -10,9 +10,7 @@ import orjson
 
 from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, Study, cell_spec
-from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Cell, by_deployment
-from tpcsweep.extras import MissingExtraError
 from tpcsweep.files import write_json
 
 if TYPE_CHECKING:
@@ -29,15 +27,11 @@ class Hole(NamedTuple):
     why: str
 
 
-def folding_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of `make_dataset` whose messages need no traceback."""
-    from tpcsweep.dataset import DatasetError
-
-    return (DatasetError, ConfigurationError, MissingExtraError, results.ResultsError)
-
-
 def make_dataset(study: Study, output: Path, processes: int) -> None:
-    """Fold the cells of a study, or copy an imported dataset. Errors are those of `folding_errors`."""
+    """Fold the cells of a study, or copy an imported dataset.
+
+    Raises DatasetError, MissingExtraError, ResultsError, and ConfigurationError for a damaged dataset.
+    """
     if isinstance(study, Configuration):
         fold_study(study, output, processes)
         return

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from tpcsweep.files import replacing_file
-from tpcsweep.flags import FLAGS, REPORTED_GRADES, graded
+from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import between, short
 
 if TYPE_CHECKING:
@@ -98,12 +98,7 @@ class JobProgress:
         if not statuses.total():
             return
         rates = [rate for status, rate, _ in self._ended.values() if status == "ok" and rate is not None]
-        found = Counter(
-            flag
-            for _, _, flags in self._ended.values()
-            for grade in REPORTED_GRADES
-            for flag in graded(flags, grade)
-        )
+        found = Counter(f for _, _, flags in self._ended.values() for f in graded(flags, "warning", "invalid"))
         reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
         states = "".join(
             f", {count} {status}" for status, count in statuses.items() if count and status != "ok"

@@ -225,8 +225,11 @@ def require_folder(study: Study, output: str) -> None:
 
 @contextlib.contextmanager
 def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
-    """Exit on expected errors, and always on a full disk and ChangedError, with the text in the log, after `about`."""
-    known: tuple[type[Exception], ...] = (*expected, ChangedError)
+    """Exit on expected errors, with the text in the log, after `about`.
+
+    ConfigurationError, ChangedError and a full disk are always expected.
+    """
+    known: tuple[type[Exception], ...] = (*expected, ConfigurationError, ChangedError)
     try:
         yield
     except known as error:
