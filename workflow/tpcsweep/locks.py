@@ -72,9 +72,8 @@ def lock_machine(name: str, waiting: Callable[[str], object] | None = None) -> i
             lock.close()
         with contextlib.suppress(ConnectionError), socket.socket(socket.AF_UNIX) as wait:
             wait.connect(f"\0{name}")
-            pid, user, _ = _CREDENTIALS.unpack(
-                wait.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            )
+            peer = wait.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid, user, _ = _CREDENTIALS.unpack(peer)
             # A process outside of this process's namespaces has no number here, and neither has its user.
             other = f"user {user}" if pid else "another user"
             whose = "this user" if user == os.geteuid() else other

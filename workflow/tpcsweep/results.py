@@ -172,11 +172,8 @@ def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
 def write_placeholder(path: Path, spec: Mapping[str, Any], why: str) -> None:
     """Write a file for a cell that could not be measured, with the reason; rename an old cell's file."""
     _keep_measurement(path)
-    write_cell(
-        path,
-        spec,
-        {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": utc_timestamp()},
-    )
+    record = {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": utc_timestamp()}
+    write_cell(path, spec, record)
 
 
 def _keep_measurement(path: Path) -> None:

@@ -76,9 +76,7 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     from tpcsweep.configuration.sides import read_side
 
     with common.exit_on(ConfigurationError, comparing.ComparisonError):
-        one, other = (
-            comparing.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
-        )
+        one, other = comparing.load_side(read_side("base", base)), comparing.load_side(read_side("new", new))
         found = comparing.compare(one, other, (base, new))
         if output is not None:
             from tpcsweep.running.notebooks import make_notebook

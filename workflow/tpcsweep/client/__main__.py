@@ -238,10 +238,8 @@ class Streams:
 
 
 async def serve(secrets: Path, folder: Path) -> None:
-    reader = asyncio.StreamReader(limit=1 << 22)
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
-    )
+    reader, loop = asyncio.StreamReader(limit=1 << 22), asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     streams: Streams | None = None
     emit("ready")
     while line := await reader.readline():

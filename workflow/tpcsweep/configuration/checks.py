@@ -37,9 +37,8 @@ def check(configuration: Configuration) -> list[Problem]:
 def _unsupported(configuration: Configuration) -> list[Rule]:
     """Return rules that require the default of each parameter that the testbed does not support."""
     testbed = configuration.testbed
-    known = Parameters().model_copy(
-        update=testbed.defaults(selected_parameters(configuration.sweep.parameters))
-    )
+    defaults = testbed.defaults(selected_parameters(configuration.sweep.parameters))
+    known = Parameters().model_copy(update=defaults)
 
     def rule(name: str, default: Value) -> Rule:
         why = f"{show_value(name, default)}: testbeds of kind {testbed.kind} do not support other values"

@@ -210,9 +210,8 @@ class Kubernetes(Settings):
         for name, given in pair.sides:
             side = over(getattr(self, name), given)
             template = over(over(over(self.server, self.agent), getattr(self, name)), given).podTemplate
-            whole[name] = side.model_copy(
-                update={"memory": side.memory or self.memory, "podTemplate": template}
-            )
+            own = {"memory": side.memory or self.memory, "podTemplate": template}
+            whole[name] = side.model_copy(update=own)
         return pair.model_copy(update=whole)
 
     @property

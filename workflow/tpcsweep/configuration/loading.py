@@ -198,13 +198,12 @@ Study = Configuration | Imported
 
 def config_arguments(config: Mapping[str, object]) -> list[str]:
     """Return command-line arguments that `as_typed` reads as these texts."""
-    texts = {key: str(value) for key, value in config.items()}
-    # Snakemake strips quotes, reads the rest as YAML, and fails if the result is empty, as for a comment.
-    tagged = {key: f"!!str {json.dumps(text, ensure_ascii=False)} " for key, text in texts.items()}
-    return [
-        "--config",
-        *(f"{key}={text if _PLAIN.fullmatch(text) else tagged[key]}" for key, text in texts.items()),
-    ]
+
+    def safe(text: str) -> str:
+        # Snakemake strips quotes, reads the rest as YAML, and fails if the result is empty, as for a comment.
+        return text if _PLAIN.fullmatch(text) else f"!!str {json.dumps(text, ensure_ascii=False)} "
+
+    return ["--config", *(f"{key}={safe(str(value))}" for key, value in config.items())]
 
 
 def as_typed(config: Mapping[str, Any], given: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -156,10 +155,6 @@ class Scale(Strict):
     """factor of bandwidths, cores, file sizes and buffers"""
     notes: tuple[str, ...] = ()
     """other differences from the published sweep"""
-
-    @property
-    def factor(self) -> Fraction:
-        return Fraction(self.by)
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -330,9 +325,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
     fixed = {name: value for name, value in given.items() if name not in axes}
     others = Parameters().model_copy(update={**defaults, **fixed})
-    includes, excludes = (
-        [_as_lists(selection) for selection in selections] for selections in (sweep.include, sweep.exclude)
-    )
+    includes, excludes = ([_as_lists(one) for one in several] for several in (sweep.include, sweep.exclude))
     raise_any(_unknown_axes(includes, axes))
     raise_any(_too_many(sweep, axes, includes))
     raise_any(sweep.notebooks.problems(axes))

@@ -84,15 +84,14 @@ def clear_unmeasured(study: Configuration) -> None:
     Rules list these files as outputs, so this must follow the last job of a run.
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
-    placeholders = {
-        cell.path: file for cell in study.grid.cells if results.is_placeholder(file := study.cell_file(cell))
-    }
+    files = {cell.path: study.cell_file(cell) for cell in study.grid.cells}
+    placeholders = {path: file for path, file in files.items() if results.is_placeholder(file)}
     if not placeholders.keys() <= listed:  # the run made no dataset
         _list(study, {})
     for file in placeholders.values():
         file.unlink()
     for cell in study.grid.cells:
-        if cell.path in listed and (file := study.cell_file(cell)).exists():
+        if cell.path in listed and (file := files[cell.path]).exists():
             damage = results.damage(file)
             if damage or results.stale(file, cell_spec(study, cell)):
                 results.rename_rejected(file, "damaged" if damage else "stale")

@@ -100,22 +100,16 @@ class JobProgress:
         rates = [rate for status, rate, _ in self._ended.values() if status == "ok" and rate is not None]
         found = Counter(f for _, _, flags in self._ended.values() for f in graded(flags, "warning", "invalid"))
         reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
-        states = "".join(
-            f", {count} {status}" for status, count in statuses.items() if count and status != "ok"
-        )
+        states = "".join(f", {count} {word}" for word, count in statuses.items() if count and word != "ok")
         warnings = "".join(f", {count} {FLAGS[flag].words}" for flag, count in found.items())
         took = time.monotonic() - self._began
-        self.print_line(
-            f"{self._deployment}: {_cells(statuses.total())}{reached}{states}{warnings}, {took:.0f} s"
-            f" · {self._progress()}"
-        )
+        said = f"{_cells(statuses.total())}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}"
+        self.print_line(f"{self._deployment}: {said}")
 
     def _draw(self, text: str) -> None:
         done, total = self._run["done"], max(self._run["cells"], self._run["done"]) or None
-        description = f"{self._sweep} {self._deployment} {text}".rstrip()
-        self._bar.update(
-            self._task, description=description, completed=done, total=total, left=self._progress()
-        )
+        said = f"{self._sweep} {self._deployment} {text}".rstrip()
+        self._bar.update(self._task, description=said, completed=done, total=total, left=self._progress())
         self._bar.refresh()
 
     def _progress(self) -> str:

@@ -253,13 +253,9 @@ def better_measurement(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> 
     worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
     kept, other = (earlier, later) if worse else (later, earlier)
     figures = ("throughput", "throughput_low", "throughput_high", "throughput_freedom", "machine_work")
-    described = {
-        "started": other["provenance"]["started"],
-        "status": other["status"],
-        "flags": other["flags"],
-    }
-    described |= {name: other["summary"].get(name) for name in figures}
-    others = [*earlier.get("others", ()), described]
+    told = {"started": other["provenance"]["started"], "status": other["status"], "flags": other["flags"]}
+    told |= {name: other["summary"].get(name) for name in figures}
+    others = [*earlier.get("others", ()), told]
     return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}
 
 

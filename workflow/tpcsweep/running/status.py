@@ -57,10 +57,8 @@ def count_cells(study: Configuration) -> Status:
 
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
-    found = (
-        path for path, content in current_contents(study) if content and flag in content.get("flags", [])
-    )
-    files = (study.folder / "cells" / f"{path}.json" for path in found)
+    paths = (path for path, found in current_contents(study) if found and flag in found.get("flags", []))
+    files = (study.folder / "cells" / f"{path}.json" for path in paths)
     return [file for file in files if file.exists()]  # a new cell exists only in staging
 
 
