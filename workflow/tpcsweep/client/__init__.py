@@ -3,10 +3,10 @@
 
 import json
 import queue
-import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from subprocess import Popen
 from typing import Any
 
 from tpcsweep.flags import BrokenError
@@ -139,9 +139,7 @@ class Client:
         return event
 
 
-def process_client(
-    process: subprocess.Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None
-) -> Client:
+def process_client(process: Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None) -> Client:
     """Return a client for a process of this machine whose standard input and output are pipes."""
     assert process.stdin
     assert process.stdout

@@ -82,10 +82,8 @@ def _value(key: str, name: str, text: str) -> Value:
         return int(text) if name == "repetition" and re.fullmatch("[0-9]+", text) else text
     if text == "null" and known.null:
         return math.inf
-    value: str | float = text
-    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):  # `parse` requires a unit in text
-        value = int(text) if known.dimension.whole and "." not in text else float(text)
+    bare = re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text)  # `parse` requires a unit in text
     try:
-        return parse(value, known.dimension)
+        return parse(float(text) if bare else text, known.dimension)
     except UnitError as error:
         raise refused(f"{key}, {name}", error.given, error.allowed) from error
