@@ -61,11 +61,8 @@ def write_crate(
 ) -> None:
     """Write the crate of a results folder as a folder, which replaces an earlier one, and as ZIP file, atomically.
 
-    Imported measurements have no configuration. Without `cited`, the authors are those of the software.
-
-    Raises:
-        CrateError: If tpcsweep is installed without its checkout.
-        MissingExtraError: If the extra `crate` is not installed.
+    Imported measurements have no configuration. Without `cited`, the authors are those of the software. Raises
+    CrateError if tpcsweep is installed without its checkout, MissingExtraError without the extra `crate`.
     """
     require_extra("crate")
     if not (SHIPPED / _SOFTWARE_CITATION).is_file():

@@ -67,11 +67,7 @@ def implausible(status: str, figures: Mapping[str, float | None], bandwidth: flo
 
     Buffers that filled during the warm-up may make more data arrive afterwards than the path carries in that time.
     Therefore the arrived data are compared with the path's capacity since the start of the cell.
-
-    Args:
-        status: Status of the cell.
-        figures: Summary of the cell by the names of `variables.SUMMARY`; unknown ones are None or missing.
-        bandwidth: Bandwidth of the path, Gbit/s.
+    `figures` has the names of `variables.SUMMARY`, unknown ones None or missing; `bandwidth` is in Gbit/s.
     """
     known = {name: value for name, value in figures.items() if value is not None}
     if not all(map(math.isfinite, known.values())) or any(known.get(name, 0) < 0 for name in _NEVER_NEGATIVE):

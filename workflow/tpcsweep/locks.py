@@ -29,10 +29,8 @@ def lock_file(path: Path, owner: str = "", waiting: Callable[[str], object] | No
     """Lock a file, which is created if missing, until the returned descriptor is closed.
 
     Child programs do not inherit the descriptor. Other processes see the name `owner` in addition to the pid, and
-    `waiting` is called with the current holder, before waiting for it.
-
-    Raises:
-        LockedError: If another process holds the lock, and `waiting` is None.
+    `waiting` is called with the current holder, before waiting for it. Raises LockedError if another process holds the
+    lock, and `waiting` is None.
     """
     descriptor = _opened(path)
     try:

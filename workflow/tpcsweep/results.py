@@ -47,8 +47,7 @@ def format_cell(content: Mapping[str, Any]) -> bytes:
 def parse_cell(text: bytes) -> dict[str, Any]:
     """Return the content of a cell's file without its checksum; older files without one are not verified.
 
-    Raises:
-        DamagedError: for bytes that are not JSON, contain no specification, or have another checksum.
+    Raises DamagedError for bytes that are not JSON, contain no specification, or have another checksum.
     """
     try:
         content = orjson.loads(text)
@@ -200,8 +199,7 @@ class ResultsError(Exception):
 def lock_results(folder: Path) -> None:
     """Lock a results folder for the life of this process; the kernel releases it, even after kill -9.
 
-    Raises:
-        ResultsError: If another run holds the lock, or the folder is not writable.
+    Raises ResultsError if another run holds the lock, or the folder is not writable.
     """
     elsewhere = "choose another folder with --config results=FOLDER"
     try:

@@ -55,10 +55,7 @@ def grid(as_json: bool, **options: str | None) -> None:
 
 
 def grid_table(study: Configuration) -> RenderableType:
-    """Return the summary, the axes with their values, and one row for each deployment with its cells.
-
-    Deployments are in the order of measuring.
-    """
+    """Return the summary, the axes with their values, and a row for each deployment, in the order of measuring."""
     from rich.console import Group
     from rich.table import Table
 

@@ -70,10 +70,7 @@ class Rule:
 
 
 def everywhere(memory: int, memory_of: str) -> list[Rule]:
-    """Return the rules of every testbed; `memory` is the space for a cell's files, in bytes.
-
-    `memory_of` describes the memory in messages.
-    """
+    """Return the rules of every testbed; `memory` is the space for a cell's files in bytes, `memory_of` its name."""
 
     def files(size: int, streams: int, content: str, layer: str) -> str | None:
         if (count := count_files(layer, streams, content).memory) * size <= memory:

@@ -167,10 +167,7 @@ class Configuration:
 
     @property
     def folder(self) -> Path:
-        """The results folder: the sweep's name, followed by @TESTBED unless the testbed is of kind netns.
-
-        Names of sweeps contain no @.
-        """
+        """The results folder: the sweep's name, which has no @, and @TESTBED unless the testbed is of kind netns."""
         here = self.testbed.kind == "netns"
         return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
 
@@ -209,8 +206,7 @@ def config_arguments(config: Mapping[str, object]) -> list[str]:
 def as_typed(config: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """Return the workflow's `config` with the values of --config as typed, before YAML parsing.
 
-    `given` contains Snakemake's arguments and its parsed values. A module's configuration may replace
-    those values.
+    `given` contains Snakemake's arguments and its parsed values. A module's configuration may replace those values.
     """
     typed = dict(argument.split("=", 1) for argument in given.config_args)
     read = [key for key in typed.keys() & config if repr(config[key]) == repr(given.config.get(key))]

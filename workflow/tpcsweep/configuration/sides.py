@@ -43,8 +43,7 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
 def read_side(key: str, text: str) -> ComparedSide:
     """Find a side's dataset with `find_dataset`, and parse axis values after a colon.
 
-    The text is DATASET:AXIS=VALUE,AXIS=VALUE. Paths may contain colons: the longest prefix that is a
-    dataset is the path.
+    The text is DATASET:AXIS=VALUE,AXIS=VALUE. Paths may contain colons: the longest prefix that is a dataset counts.
     """
     ends = [len(text), *(at for at in range(len(text) - 1, -1, -1) if text[at] == ":")]
     end = next((at for at in ends if _found(Path(text[:at]))), ends[-1])

@@ -44,10 +44,7 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of unmeasured cells.
 
     Staged cells that the dataset contains are deleted. `clear_unmeasured` is called, unless the run does that at its
-    end.
-
-    Raises:
-        dataset.DatasetError: If no cell was measured, or cells do not fold into one dataset.
+    end. Raises DatasetError if no cell was measured, or cells do not fold into one dataset.
     """
     # importing it loads xarray, which commands that only read the holes do not need
     from tpcsweep import dataset

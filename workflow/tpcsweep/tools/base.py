@@ -88,8 +88,7 @@ class Transfer:
     def url_for_mover(self, url: str) -> str:
         """Return the URL of an end as the program that moves the data uses it.
 
-        The scheme of the end that accepts the connections decides about encryption; one port of XRootD serves https and
-        http.
+        The scheme of the accepting end decides about encryption; XRootD serves https and http on one port.
         """
         plain = self.encryption == "none" and url == self.ends[2]
         return url.replace("https://", "http://", 1) if plain else url
@@ -144,10 +143,7 @@ class Tool(ABC):
         return ()
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """Return the whole environment of the tool's processes.
-
-        Nothing is inherited from the caller, so that no user's setting changes a measurement.
-        """
+        """Return the whole environment of the tool's processes: no user's setting changes a measurement."""
         return processes.measured_environment(folder)
 
     def versions(self) -> dict[str, str]:

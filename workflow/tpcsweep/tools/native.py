@@ -128,12 +128,8 @@ class Connections:
     ) -> AsyncIterator[tuple[Head, AsyncIterator[bytes]]]:
         """Send a request, and yield the head and the body of its answer.
 
-        A request is never repeated: a COPY whose connection breaks may have started.
-
-        Raises:
-            HttpError: If the answer is no HTTP or breaks off.
-            TimeoutError: After PATIENCE without a byte.
-            OSError: If a connection cannot be made or breaks.
+        A request is never repeated: a COPY whose connection breaks may have started. Raises HttpError if the answer is
+        no HTTP or breaks off, TimeoutError after PATIENCE without a byte, OSError if a connection fails.
         """
         parts = urlsplit(url)
         target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
