@@ -21,9 +21,6 @@ _CREDENTIALS = struct.Struct("3i")
 class LockedError(Exception):
     """Another process holds a lock; the text names it for people."""
 
-    def __init__(self, holder: str) -> None:
-        super().__init__(holder or "another process")
-
 
 def lock_file(path: Path, owner: str = "", waiting: Callable[[str], object] | None = None) -> int:
     """Lock a file, which is created if missing, until the returned descriptor is closed.
@@ -37,7 +34,7 @@ def lock_file(path: Path, owner: str = "", waiting: Callable[[str], object] | No
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            held = LockedError(os.pread(descriptor, 4096, 0).decode(errors="replace"))
+            held = LockedError(os.pread(descriptor, 4096, 0).decode(errors="replace") or "another process")
             if waiting is None:
                 raise held from None
             waiting(str(held))

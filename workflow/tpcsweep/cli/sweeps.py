@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpcsweep.cli import common
-from tpcsweep.numbers import short
+from tpcsweep.numbers import counted, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -83,8 +83,8 @@ def grid_summary(study: Configuration) -> str:
 
     grid, testbed = study.grid, study.testbed
     axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
-    parts = [*([axes] if axes else []), _count(study.sweep.repetitions, "repetition")]
-    cells, deployments = _count(len(grid.cells), "cell"), _count(len(grid.deployments), "deployment")
+    parts = [*([axes] if axes else []), counted(study.sweep.repetitions, "repetition")]
+    cells, deployments = counted(len(grid.cells), "cell"), counted(len(grid.deployments), "deployment")
     low, high = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)
     expected = "about " + " to ".join(dict.fromkeys(map(_duration, (low, high))))
     if testbed.simulated:
@@ -101,10 +101,6 @@ def _values(name: str, values: Iterable[Value]) -> str:
     from tpcsweep.configuration.parameters import show_value
 
     return ", ".join(show_value(name, value) for value in values)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _duration(seconds: float) -> str:

@@ -141,8 +141,7 @@ class Client:
 
 def process_client(process: Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None) -> Client:
     """Return a client for a process of this machine whose standard input and output are pipes."""
-    assert process.stdin
-    assert process.stdout
+    assert process.stdin and process.stdout
     stdin = process.stdin
 
     def send(line: bytes) -> None:

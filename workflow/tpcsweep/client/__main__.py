@@ -121,8 +121,7 @@ async def copying(
 
 class _Worker:
     def __init__(self, process: Process, name: str, log: Path) -> None:
-        assert process.stdin
-        assert process.stdout
+        assert process.stdin and process.stdout
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
         self._name = name
         self._log = log

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from tpcsweep.files import replacing_file
 from tpcsweep.flags import FLAGS, graded
-from tpcsweep.numbers import between, short
+from tpcsweep.numbers import between, counted, short
 
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
@@ -84,7 +84,7 @@ class JobProgress:
         with _counts(self._folder) as self._run:
             self._run["done"] += cells
         self._skipped += cells
-        self.print_line(f"{self._deployment}: {_cells(cells)} not measured: {why}")
+        self.print_line(f"{self._deployment}: {counted(cells, 'cell')} not measured: {why}")
 
     def print_line(self, text: str) -> None:
         self._bar.console.print(f"{self._sweep}: {text}", markup=False)
@@ -100,7 +100,7 @@ class JobProgress:
         states = "".join(f", {count} {word}" for word, count in statuses.items() if count and word != "ok")
         warnings = "".join(f", {count} {FLAGS[flag].words}" for flag, count in found.items())
         took = time.monotonic() - self._began
-        said = f"{_cells(statuses.total())}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}"
+        said = f"{counted(statuses.total(), 'cell')}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}"
         self.print_line(f"{self._deployment}: {said}")
 
     def _draw(self, text: str) -> None:
@@ -117,10 +117,6 @@ class JobProgress:
         left = (time.time() - self._run["began"]) / done * (cells - done)
         shown = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
         return f"{done}/{cells} cells, about {shown} left"
-
-
-def _cells(cells: int) -> str:
-    return "1 cell" if cells == 1 else f"{cells} cells"
 
 
 @contextlib.contextmanager

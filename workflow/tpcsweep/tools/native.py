@@ -139,7 +139,8 @@ class Connections:
         reader, writer = await self._connection(parts.netloc)
         try:
             writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-            head = await _head(reader)
+            while (head := parse_head(await _read(reader.readuntil(b"\r\n\r\n")))).status < 200:
+                pass  # an interim answer
             async with contextlib.aclosing(head.pieces(reader)) as pieces:
                 yield head, pieces
                 async for _ in pieces:  # the next answer must not start with leftovers
@@ -160,13 +161,6 @@ class Connections:
         parts = urlsplit(f"https://{server}")
         async with asyncio.timeout(PATIENCE):
             return await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=self._tls)
-
-
-async def _head(reader: asyncio.StreamReader) -> Head:
-    while True:
-        head = parse_head(await _read(reader.readuntil(b"\r\n\r\n")))
-        if head.status >= 200:
-            return head
 
 
 async def _read(reading: Awaitable[bytes]) -> bytes:
