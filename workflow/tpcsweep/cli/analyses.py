@@ -225,16 +225,7 @@ def _options() -> list[click.Option]:
     file_okay=False,
 )
 @common.as_json
-@click.pass_context
-def plan(
-    context: click.Context,
-    /,
-    words: tuple[str, ...],
-    recommend: bool,
-    output: Path | None,
-    as_json: bool,
-    **asked: Any,
-) -> None:
+def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: bool, **asked: Any) -> None:
     """Find the cheapest setting that reaches a throughput.
 
     The setting is the number of origins, cores and streams; TARGET is the throughput.
@@ -247,8 +238,8 @@ def plan(
              tpcsweep plan --recommend results/demo
     """  # noqa: D301 (click needs the \b)
     target, results = _arguments(words, recommend)
-    default = click.core.ParameterSource.DEFAULT
-    given = {key: asked[key] for key in asked if context.get_parameter_source(key) is not default}
+    source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
+    given = {key: value for key, value in asked.items() if source(key) is not default}
     dataset = common.find_results_dataset(results)
     from tpcsweep.dataset.earlier import completed_dataset
     from tpcsweep.planning.recommendations import EXPECTED, answer_question, plan_table, recommendations_table
