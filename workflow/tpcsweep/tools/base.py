@@ -192,11 +192,13 @@ class Worker(Tool):
     def worker(self, credentials: Credentials) -> list[str]:
         """Return the command line of the process, without secrets."""
 
+    def main_command(self, python: str, module: str, *arguments: str) -> list[str]:
+        """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.tools`."""
+        call = f"import sys; from tpcsweep.tools import {module}; {module}.main(*sys.argv[1:])"
+        return [python, "-P", "-c", call, *arguments]
 
-def worker_command(python: str, module: str, *arguments: str) -> list[str]:
-    """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.tools`."""
-    call = f"import sys; from tpcsweep.tools import {module}; {module}.main(*sys.argv[1:])"
-    return [python, "-P", "-c", call, *arguments]
+    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
+        return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
 
 
 def transfer_line(number: int, transfer: Transfer) -> bytes:

@@ -20,17 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.tools.base import (
-    PACKAGE,
-    Answers,
-    Credentials,
-    Place,
-    Program,
-    Transfer,
-    Worker,
-    parse_transfer,
-    worker_command,
-)
+from tpcsweep.tools.base import Answers, Credentials, Place, Program, Transfer, Worker, parse_transfer
 
 MOST_THREADS = 10_000  # more than any number of streams; a thread is created only if all others are copying
 _DAVIX = ("libdavix0v5", "libdavix0t64")
@@ -132,10 +122,10 @@ class Gfal2(Worker):
     packages = ("python3-gfal2", *_LIBRARIES)
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        return {**GfalCopy().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
+        return super().environment(credentials, folder) | GfalCopy().environment(credentials, folder)
 
     def worker(self, credentials: Credentials) -> list[str]:
-        return worker_command("/usr/bin/python3", "gfal")
+        return self.main_command("/usr/bin/python3", "gfal")
 
 
 def _failure(gfal2: Any, context: Any, transfer: Transfer) -> str | None:

@@ -21,16 +21,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from tpcsweep.tools.base import (
-    PACKAGE,
-    Answers,
-    Credentials,
-    OnMarker,
-    Transfer,
-    Worker,
-    parse_transfer,
-    worker_command,
-)
+from tpcsweep.tools.base import Answers, Credentials, OnMarker, Transfer, Worker, parse_transfer
 from tpcsweep.tools.curl import macaroon_request
 
 PATIENCE = 90.0
@@ -52,12 +43,9 @@ class Native(Worker):
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
 
-    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
-
     def worker(self, credentials: Credentials) -> list[str]:
         given = str(credentials.folder), credentials.authorization, str(credentials.macaroon_hours)
-        return worker_command(sys.executable, "native", *given)
+        return self.main_command(sys.executable, "native", *given)
 
     def versions(self) -> dict[str, str]:
         return {"native": f"Python {sys.version.split()[0]}, {ssl.OPENSSL_VERSION}"}
