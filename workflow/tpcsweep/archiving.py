@@ -89,9 +89,6 @@ def _copy_software(folder: Path) -> None:
             shutil.copyfile(source, target)
 
 
-# --- files of a crate
-
-
 def _results(folder: Path) -> Iterator[_File]:
     """Yield the files of a results folder, except those older than its dataset."""
     made = (folder / "dataset.nc").stat().st_mtime
@@ -145,9 +142,6 @@ snakemake --snakefile {_SOFTWARE}/{_WORKFLOW} --cores all --workflow-profile non
 ```
 """
     return _File(Path("README.md"), StringIO(text), "Description of the archive", "text/markdown")
-
-
-# --- their description
 
 
 def _described(folder: Path, configuration: Configuration | None, cited: Citation | None) -> Any:

@@ -52,7 +52,6 @@ FLAGS = {name: Flag(*row) for name, row in _TABLE.items()}
 
 
 def worst_grade(flags: Iterable[str]) -> Grade | None:
-    """Return the worst grade of some flags, or None without flags."""
     return max((FLAGS[flag].grade for flag in flags), key=GRADES.index, default=None)
 
 

@@ -123,14 +123,9 @@ def estimate(
     cells = np.bincount(deployment)
     of = np.empty(len(cells), np.intp)  # the pair of each deployment
     of[deployment] = pair
-    table = pd.DataFrame(
-        {
-            "deployments": np.bincount(of, minlength=pairs),
-            "cells": np.bincount(pair, minlength=pairs),
-            "with": np.ones(pairs, int),
-            **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), np.full(pairs, np.nan)),
-        }
-    )
+    counts = {"deployments": np.bincount(of, minlength=pairs), "cells": np.bincount(pair, minlength=pairs)}
+    unknown = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), np.full(pairs, np.nan))
+    table = pd.DataFrame({**counts, "with": np.ones(pairs, int), **unknown})
     if not len(values):
         return table, None
     effects, group, rest = _deployments(values, setting, deployment)

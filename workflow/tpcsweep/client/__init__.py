@@ -81,9 +81,7 @@ class Client:
             delay: Additional seconds for answers, compared with this machine.
             on_marker: Function that gets performance markers, in the thread that listens.
         """
-        self._write = send
-        self._lines = lines
-        self._why = why
+        self._write, self._lines, self._why = send, lines, why
         self._delay, self._on_marker = delay, on_marker
         self._events: queue.Queue[Event | None] = queue.Queue()
         threading.Thread(target=self._listen, name="client events", daemon=True).start()

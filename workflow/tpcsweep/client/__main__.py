@@ -123,8 +123,7 @@ class _Worker:
     def __init__(self, process: Process, name: str, log: Path) -> None:
         assert process.stdin and process.stdout
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
-        self._name = name
-        self._log = log
+        self._name, self._log = name, log
         self._numbers = itertools.count()
         self._running: dict[int, tuple[asyncio.Future[str | None], OnMarker]] = {}
         self._ended: str | None = None  # reason why it no longer copies

@@ -250,8 +250,6 @@ def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells of a sweep."""
-
     sweep: Sweep
     axes: Values  # values of each axis in the order of `Parameters`, with `repetition` last
     cells: tuple[Cell, ...]  # all cells in the order of the axes

@@ -73,10 +73,9 @@ class Studies(dict[str, Study]):
 
     @classmethod
     def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Self:
-        """Read the workflow's `config`, and check that the testbeds can run the sweeps.
+        """Read the workflow's `config`, and check that the testbeds can run the sweeps; a problem ends the process.
 
-        `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
-        line each, and end the process.
+        `given` are Snakemake's settings of `--config`: its values become the typed texts.
         """
         config.update(as_typed(config, given) if given else {})
         os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
@@ -146,7 +145,6 @@ class Studies(dict[str, Study]):
         return digest([attributes, cells or self.simulated_digest(wildcards)])
 
     def simulated_digest(self, wildcards: Any) -> str:
-        """Return a digest of a simulated study's cell specifications."""
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
         paths = [cell.path for cell in study.grid.cells]

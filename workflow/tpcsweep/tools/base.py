@@ -62,8 +62,6 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Transfer of one file."""
-
     source: str  # its https URL, like that of the destination
     destination: str
     copy_mode: str  # `pull`: the destination fetches. `push`: the source sends.
@@ -251,7 +249,6 @@ def first_line(command: list[str]) -> str:
 
 
 def package_versions(*packages: str) -> dict[str, str]:
-    """Return the versions of installed Debian packages."""
     query = ["dpkg-query", "--show", "--showformat=${Package}\t${Version}\n", *packages]
     try:
         lines = processes.run(query).stdout.splitlines()

@@ -57,8 +57,6 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Head:
-    """Status and headers of an answer."""
-
     status: int
     reason: str
     headers: Mapping[str, str]  # values by lower-case name; of repeated names the last value
@@ -223,10 +221,7 @@ class Copier:
         self._macaroons: dict[tuple[str, str], asyncio.Task[str]] = {}
 
     async def copy(self, transfer: Transfer, on_marker: OnMarker = lambda _: None) -> str | None:
-        """Copy a file; return why that failed, in the words of the server or of Python's TLS and sockets.
-
-        Calls `on_marker` with the bytes so far at each performance marker.
-        """
+        """Copy a file, calling `on_marker` at each marker; return why it failed, in the server's or Python's words."""
         active, header, passive = transfer.ends
         server = urlsplit(active).netloc
         try:
