@@ -11,12 +11,12 @@ from tpcsweep.dataset import DatasetError
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.results import ResultsError
 from tpcsweep.running.folding import make_dataset
-from tpcsweep.running.studies import Studies, exit_on_errors, require_folder, require_unchanged
+from tpcsweep.running.studies import Studies, exit_on_errors, require_planned
 
 studies = Studies(snakemake.config)
 study = studies[snakemake.wildcards.study]
 expected = DatasetError, MissingExtraError, ResultsError
 with exit_on_errors(snakemake.log[0], *expected, about=study.name), signals.interruptible():
-    require_folder(study, snakemake.output[0])
-    require_unchanged(studies.attributes(snakemake.wildcards), snakemake.params.attributes)
+    now = studies.attributes(snakemake.wildcards)
+    require_planned(study, snakemake.output[0], now, snakemake.params.attributes)
     make_dataset(study, Path(snakemake.output.dataset), snakemake.threads)

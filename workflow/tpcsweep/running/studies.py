@@ -208,17 +208,16 @@ class ChangedError(Exception):
     """The configuration does not describe the job that Snakemake planned."""
 
 
-def require_unchanged(now: str, planned: str) -> None:
-    """Raise ChangedError unless a digest equals the one that Snakemake planned a job with, and will record for it."""
-    if now != planned:
-        raise ChangedError("the configuration has changed since this run began: run snakemake again")
+def require_planned(study: Study, output: str, now: str = "", planned: str = "") -> None:
+    """Raise ChangedError unless a job's output is in the study's folder, and a digest is the one that Snakemake records.
 
-
-def require_folder(study: Study, output: str) -> None:
-    """Raise ChangedError unless an output is in the study's folder: a module may move the outputs of rules alone."""
+    A module may move the outputs of rules alone.
+    """
     if study.folder not in Path(output).parents:
         fix = "set `results` in the module's config; prefix: and pathvars: are not supported"
         raise ChangedError(f"{output} is not in the results folder {study.folder}: {fix}")
+    if now != planned:
+        raise ChangedError("the configuration has changed since this run began: run snakemake again")
 
 
 @contextlib.contextmanager
