@@ -290,10 +290,9 @@ def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cel
     listed = (study.folder / "adaptive" / "cells.json").absolute()
     write_json(listed, [cell.path for cell in cells])
     config = {**study.requested, "only": listed, "notify": ""}
-    shipped = SHIPPED / SNAKEFILES[2]
-    elsewhere = not any(map(os.path.exists, SNAKEFILES)) and shipped.is_file()
     snakemake = [sys.executable, "-m", "snakemake"]
-    snakemake += ["--snakefile", str(shipped)] if elsewhere else []
+    if not any(map(os.path.exists, SNAKEFILES)):
+        snakemake += ["--snakefile", str(SHIPPED / SNAKEFILES[2])]
     return run_to_end([*snakemake, *arguments, *config_arguments(config), "--", "cells"])
 
 

@@ -209,7 +209,7 @@ class ChangedError(Exception):
 
 
 def require_planned(study: Study, output: str, now: str = "", planned: str = "") -> None:
-    """Raise ChangedError unless a job's output is in the study's folder, and a digest is the one that Snakemake records.
+    """Raise ChangedError unless a job's output is in the study's folder, and a digest is the planned one.
 
     A module may move the outputs of rules alone.
     """
