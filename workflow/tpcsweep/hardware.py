@@ -116,9 +116,7 @@ def estimate(
     analysis of variance.
 
     Each cell has a value, and the numbers of its setting, deployment and pair, from 0; a deployment has one of `pairs`.
-
-    Returns:
-        One row for each pair, with `TABLE` except names; and the spread, or None if it cannot be estimated.
+    Returns one row for each pair, with `TABLE` except names; and the spread, or None if it cannot be estimated.
     """
     cells = np.bincount(deployment)
     of = np.empty(len(cells), np.intp)  # the pair of each deployment

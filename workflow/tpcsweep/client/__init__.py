@@ -74,12 +74,9 @@ class Client:
     ) -> None:
         """Wait until the client is ready.
 
-        Args:
-            send: Function that sends a line of JSON; raises OSError if the channel is gone.
-            lines: Lines of the client until it ends.
-            why: Function that describes how the client ended.
-            delay: Additional seconds for answers, compared with this machine.
-            on_marker: Function that gets performance markers, in the thread that listens.
+        `send` sends a line of JSON, and raises OSError if the channel is gone. `lines` are the client's until it ends,
+        and `why` describes how it ended. Answers may take `delay` s longer than on this machine. `on_marker` gets
+        performance markers, in the thread that listens.
         """
         self._write, self._lines, self._why = send, lines, why
         self._delay, self._on_marker = delay, on_marker
