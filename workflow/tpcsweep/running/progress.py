@@ -95,13 +95,13 @@ class JobProgress:
         if not statuses.total():
             return
         rates = [rate for status, rate, _ in self._ended.values() if status == "ok" and rate is not None]
-        found = Counter(f for _, _, flags in self._ended.values() for f in graded(flags, "warning", "invalid"))
+        found = Counter(f for *_, flags in self._ended.values() for f in graded(flags, "warning", "invalid"))
         reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
         states = "".join(f", {count} {word}" for word, count in statuses.items() if count and word != "ok")
         warnings = "".join(f", {count} {FLAGS[flag].words}" for flag, count in found.items())
         took = time.monotonic() - self._began
-        said = f"{counted(statuses.total(), 'cell')}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}"
-        self.print_line(f"{self._deployment}: {said}")
+        cells = f"{self._deployment}: {counted(statuses.total(), 'cell')}"
+        self.print_line(f"{cells}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}")
 
     def _draw(self, text: str) -> None:
         done, total = self._run["done"], max(self._run["cells"], self._run["done"]) or None
