@@ -90,7 +90,7 @@ class GfalCopy(Program):
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         own = {"GFAL_PYTHONBIN": "/usr/bin/python3", "X509_CERT_DIR": str(credentials.authorities)}
-        # gfal2 has one token for both ends, and ignores BEARER_TOKEN_FILE. If no credentials are needed, any token keeps
+        # gfal2 has one token for both ends, and ignores BEARER_TOKEN_FILE. If none are needed, any token keeps
         # it from requesting delegation, which XRootD refuses. If no proxy is named, it prefers /tmp/x509up_uUID.
         token = credentials.token("source") if credentials.needed else "none"
         shown = {"X509_USER_PROXY": os.devnull if token else str(credentials.key)}
