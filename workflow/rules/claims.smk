@@ -6,13 +6,7 @@ rule verdicts:
     input:
         dataset="<results>/{study}/dataset.nc",
     output:
-        table=report(
-            "<results>/{study}/claims.csv",
-            category="{study}",
-            subcategory="Tables",
-            caption="../report/claims.rst",
-            labels={"content": "published claims"},
-        ),
+        table=table("claims.csv", "claims", "published claims"),
         verdicts="<results>/{study}/claims.json",
     log:
         "<results>/{study}/logs/verdicts.log",
@@ -29,12 +23,6 @@ use rule surface as claims with:
         dataset="<results>/{study}/dataset.nc",
     output:
         notebook="<results>/{study}/notebooks/claims.ipynb",
-        html=report(
-            "<results>/{study}/notebooks/claims.html",
-            category="{study}",
-            subcategory="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"content": "claims"},
-        ),
+        html=executed("notebooks/claims.html", "notebook", "claims"),
     log:
         "<results>/{study}/logs/claims.log",

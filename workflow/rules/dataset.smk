@@ -7,13 +7,7 @@ rule dataset:
         STUDIES.sources,
     output:
         dataset="<results>/{study}/dataset.nc",
-        table=report(
-            "<results>/{study}/cells.csv",
-            category="{study}",
-            subcategory="Tables",
-            caption="../report/cells.rst",
-            labels={"content": "cells"},
-        ),
+        table=table("cells.csv", "cells", "cells"),
     log:
         "<results>/{study}/logs/dataset.log",
     wildcard_constraints:

@@ -8,41 +8,11 @@ rule surface:
         notebook=workflow.source_path("../../notebooks/surface.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        heatmap=report(
-            "<results>/{study}/figures/throughput_heatmap.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/heatmap.rst",
-            labels={"content": "heat map"},
-        ),
-        surface=report(
-            "<results>/{study}/figures/throughput_surface.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/surface.rst",
-            labels={"content": "surface"},
-        ),
-        lines=report(
-            "<results>/{study}/figures/throughput_lines.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/lines.rst",
-            labels={"content": "lines"},
-        ),
-        series=report(
-            "<results>/{study}/figures/goodput_series.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/series.rst",
-            labels={"content": "time series"},
-        ),
-        cpu=report(
-            "<results>/{study}/figures/cpu.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/cpu.rst",
-            labels={"content": "CPU"},
-        ),
+        heatmap=figure("figures/throughput_heatmap.png", "heatmap", "heat map"),
+        surface=figure("figures/throughput_surface.png", "surface", "surface"),
+        lines=figure("figures/throughput_lines.png", "lines", "lines"),
+        series=figure("figures/goodput_series.png", "series", "time series"),
+        cpu=figure("figures/cpu.png", "cpu", "CPU"),
         svg=multiext(
             "<results>/{study}/figures/",
             "throughput_heatmap.svg",
@@ -52,13 +22,7 @@ rule surface:
             "cpu.svg",
         ),
         notebook="<results>/{study}/notebooks/surface.ipynb",
-        html=report(
-            "<results>/{study}/notebooks/surface.html",
-            category="{study}",
-            subcategory="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"content": "surface"},
-        ),
+        html=executed("notebooks/surface.html", "notebook", "surface"),
     log:
         "<results>/{study}/logs/surface.log",
     conda:
@@ -75,22 +39,10 @@ use rule surface as limits with:
         notebook=workflow.source_path("../../notebooks/limits.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        limits=report(
-            "<results>/{study}/figures/limits.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/limits.rst",
-            labels={"content": "limits"},
-        ),
+        limits=figure("figures/limits.png", "limits", "limits"),
         svg="<results>/{study}/figures/limits.svg",
         notebook="<results>/{study}/notebooks/limits.ipynb",
-        html=report(
-            "<results>/{study}/notebooks/limits.html",
-            category="{study}",
-            subcategory="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"content": "limits"},
-        ),
+        html=executed("notebooks/limits.html", "notebook", "limits"),
     log:
         "<results>/{study}/logs/limits.log",
 
@@ -102,23 +54,11 @@ use rule surface as curves with:
         notebook=workflow.source_path("../../notebooks/curves.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        curves=report(
-            "<results>/{study}/figures/curves.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/curves.rst",
-            labels={"content": "curves"},
-        ),
+        curves=figure("figures/curves.png", "curves", "curves"),
         svg="<results>/{study}/figures/curves.svg",
         table="<results>/{study}/figures/curves.csv",
         notebook="<results>/{study}/notebooks/curves.ipynb",
-        html=report(
-            "<results>/{study}/notebooks/curves.html",
-            category="{study}",
-            subcategory="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"content": "curves"},
-        ),
+        html=executed("notebooks/curves.html", "notebook", "curves"),
     log:
         "<results>/{study}/logs/curves.log",
     params:
@@ -132,23 +72,11 @@ use rule surface as releases with:
         notebook=workflow.source_path("../../notebooks/releases.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        releases=report(
-            "<results>/{study}/figures/releases.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/releases.rst",
-            labels={"content": "releases"},
-        ),
+        releases=figure("figures/releases.png", "releases", "releases"),
         svg="<results>/{study}/figures/releases.svg",
         table="<results>/{study}/figures/releases.csv",
         notebook="<results>/{study}/notebooks/releases.ipynb",
-        html=report(
-            "<results>/{study}/notebooks/releases.html",
-            category="{study}",
-            subcategory="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"content": "releases"},
-        ),
+        html=executed("notebooks/releases.html", "notebook", "releases"),
     log:
         "<results>/{study}/logs/releases.log",
     params:
@@ -162,23 +90,11 @@ use rule surface as hardware with:
         notebook=workflow.source_path("../../notebooks/hardware.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        hardware=report(
-            "<results>/{study}/figures/hardware.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/hardware.rst",
-            labels={"content": "hardware"},
-        ),
+        hardware=figure("figures/hardware.png", "hardware", "hardware"),
         svg="<results>/{study}/figures/hardware.svg",
         table="<results>/{study}/figures/hardware.csv",
         notebook="<results>/{study}/notebooks/hardware.ipynb",
-        html=report(
-            "<results>/{study}/notebooks/hardware.html",
-            category="{study}",
-            subcategory="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"content": "hardware"},
-        ),
+        html=executed("notebooks/hardware.html", "notebook", "hardware"),
     log:
         "<results>/{study}/logs/hardware.log",
     params:

@@ -9,13 +9,7 @@ rule published_figure:
     input:
         dataset="<results>/{study}/dataset.nc",
     output:
-        figure=report(
-            "<results>/{study}/published.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/published.rst",
-            labels={"content": "published figure"},
-        ),
+        figure=figure("published.png", "published", "published figure"),
         svg="<results>/{study}/published.svg",
         verdicts="<results>/{study}/published.json",
     log:

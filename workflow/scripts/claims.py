@@ -5,10 +5,9 @@ from pathlib import Path
 
 from tpcsweep.claims import judge
 from tpcsweep.claims.base import write_verdicts
-from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset import load
 from tpcsweep.running.studies import exit_on_errors
 
-with exit_on_errors(snakemake.log[0], ConfigurationError):
+with exit_on_errors(snakemake.log[0]):
     verdicts = judge(load(Path(snakemake.input.dataset)))
     write_verdicts(verdicts, snakemake.output.table, snakemake.output.verdicts)

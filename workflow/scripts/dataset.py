@@ -7,12 +7,16 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.running import folding
-from tpcsweep.running.studies import Studies, exit_on_errors, require_folder, require_unchanged
+from tpcsweep.dataset import DatasetError
+from tpcsweep.extras import MissingExtraError
+from tpcsweep.results import ResultsError
+from tpcsweep.running.folding import make_dataset
+from tpcsweep.running.studies import Studies, exit_on_errors, require_planned
 
 studies = Studies(snakemake.config)
 study = studies[snakemake.wildcards.study]
-with exit_on_errors(snakemake.log[0], *folding.folding_errors(), about=study.name), signals.interruptible():
-    require_folder(study, snakemake.output[0])
-    require_unchanged(studies.attributes(snakemake.wildcards), snakemake.params.attributes)
-    folding.make_dataset(study, Path(snakemake.output.dataset), snakemake.threads)
+expected = DatasetError, MissingExtraError, ResultsError
+with exit_on_errors(snakemake.log[0], *expected, about=study.name), signals.interruptible():
+    now = studies.attributes(snakemake.wildcards)
+    require_planned(study, snakemake.output[0], now, snakemake.params.attributes)
+    make_dataset(study, Path(snakemake.output.dataset), snakemake.threads)

@@ -7,13 +7,7 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.running.studies import (
-    Studies,
-    deployment_digest,
-    exit_on_errors,
-    require_folder,
-    require_unchanged,
-)
+from tpcsweep.running.studies import Studies, deployment_digest, exit_on_errors, require_planned
 from tpcsweep.testbeds import netns
 
 study = Studies(snakemake.config)[snakemake.params.study]
@@ -24,6 +18,6 @@ from tpcsweep.running.runner import deployment_errors, run
 
 deployment = snakemake.wildcards.deployment
 with exit_on_errors(snakemake.log[0], *deployment_errors(study), about=deployment):
-    require_folder(study, snakemake.output[0])
-    require_unchanged(deployment_digest(study, deployment), snakemake.params.specification)
+    now = deployment_digest(study, deployment)
+    require_planned(study, snakemake.output[0], now, snakemake.params.specification)
     run(study, deployment, Path(snakemake.log[0]).parent)

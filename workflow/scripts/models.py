@@ -7,10 +7,9 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset import load
 from tpcsweep.models import fit_all
 from tpcsweep.running.studies import exit_on_errors
 
-with exit_on_errors(snakemake.log[0], ConfigurationError), signals.interruptible():
+with exit_on_errors(snakemake.log[0]), signals.interruptible():
     fit_all(load(Path(snakemake.input.dataset)), Path(snakemake.output.models), snakemake.threads)

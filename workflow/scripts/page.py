@@ -4,8 +4,7 @@
 from pathlib import Path
 
 from tpcsweep import pages
-from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.running.studies import exit_on_errors
 
-with exit_on_errors(snakemake.log[0], ConfigurationError):
+with exit_on_errors(snakemake.log[0]):
     pages.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page), listed=True)

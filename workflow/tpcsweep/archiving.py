@@ -61,11 +61,8 @@ def write_crate(
 ) -> None:
     """Write the crate of a results folder as a folder, which replaces an earlier one, and as ZIP file, atomically.
 
-    Imported measurements have no configuration. Without `cited`, the authors are those of the software.
-
-    Raises:
-        CrateError: If tpcsweep is installed without its checkout.
-        MissingExtraError: If the extra `crate` is not installed.
+    Imported measurements have no configuration. Without `cited`, the authors are those of the software. Raises
+    CrateError if tpcsweep is installed without its checkout, MissingExtraError without the extra `crate`.
     """
     require_extra("crate")
     if not (SHIPPED / _SOFTWARE_CITATION).is_file():
@@ -73,10 +70,7 @@ def write_crate(
             "a crate contains the software, and tpcsweep is installed without its checkout. Run `make setup` in a "
             "checkout, and .venv/bin/tpcsweep there"
         )
-    software = citation.read_citation(SHIPPED / _SOFTWARE_CITATION, _SOFTWARE_CITATION)
-    with open_group(results / "dataset.nc") as cells:
-        summary = cells[["status", "provenance_record"]].load()
-    crate = _described(results, configuration, summary, cited or software, software)
+    crate = _described(results, configuration, cited)
     with creating_folder(folder) as whole, replacing_file(archive) as packed:
         crate.write(whole)
         _copy_software(whole)
@@ -93,9 +87,6 @@ def _copy_software(folder: Path) -> None:
             shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
         else:
             shutil.copyfile(source, target)
-
-
-# --- files of a crate
 
 
 def _results(folder: Path) -> Iterator[_File]:
@@ -153,27 +144,21 @@ snakemake --snakefile {_SOFTWARE}/{_WORKFLOW} --cores all --workflow-profile non
     return _File(Path("README.md"), StringIO(text), "Description of the archive", "text/markdown")
 
 
-# --- their description
-
-
-def _described(
-    folder: Path,
-    configuration: Configuration | None,
-    summary: xr.Dataset,
-    cited: Citation,
-    software: Citation,
-) -> Any:
+def _described(folder: Path, configuration: Configuration | None, cited: Citation | None) -> Any:
     from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
+    with open_group(folder / "dataset.nc") as cells:
+        summary = cells[["status", "provenance_record"]].load()
+    software = citation.read_citation(SHIPPED / _SOFTWARE_CITATION, _SOFTWARE_CITATION)
     crate = ROCrate(version="1.1")
-    _describe_whole(crate, summary, cited)
-    if cited.doi and cited is not software:
+    _describe_whole(crate, summary, cited or software)
+    if cited and cited.doi:
         crate.root_dataset["identifier"] = f"https://doi.org/{cited.doi}"
     workflow = _workflow(crate, summary, software)
     settings = {} if configuration is None else _settings(configuration)
     results = list(_results(folder))
     listed = [*results, *chain.from_iterable(settings.values())]
-    _add(crate, _readme(listed, bool(settings), summary, cited), about=crate.root_dataset)
+    _add(crate, _readme(listed, bool(settings), summary, cited or software), about=crate.root_dataset)
     given = {key: [_add(crate, file) for file in files] for key, files in settings.items()}
     given.pop("config", None)  # no input of the workflow by itself
     made = {str(file.place): _add(crate, file) for file in results}

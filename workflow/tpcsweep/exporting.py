@@ -85,10 +85,7 @@ def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
 
     The format is that of the load tests of a Tier 1 and its Tier 2s in 2007 for their monitoring server: time(ms),
     site, module, source->destination, network_m2m_avg_01s_08m, value. The average is over the whole cell including
-    ramp-up, as theirs was; the maximum is that of any one second.
-
-    Raises:
-        ExportError: If the dataset lacks the time of a cell.
+    ramp-up, as theirs was; the maximum is that of any one second. Raises ExportError if a cell has no time.
     """
     row = _cells(summary)
     row = row.isel(cell=np.flatnonzero(row["status"] == STATUS.index("ok"))).sortby("ended")
@@ -131,10 +128,8 @@ def _suffixed(summary: xr.Dataset) -> Sequence[str]:
 def exposition(summary: xr.Dataset) -> Iterator[str]:
     """Return a dataset as OpenMetrics 1.0: one gauge for each figure, labelled by axes, at the cell's end.
 
-    Numbers are in OpenMetrics' base units. Failed cells have their recorded figures and `tpcsweep_ok` 0.
-
-    Raises:
-        ExportError: If the dataset lacks the time of a cell, before the first line.
+    Numbers are in OpenMetrics' base units. Failed cells have their recorded figures and `tpcsweep_ok` 0. Raises
+    ExportError if a cell has no time, before the first line.
     """
     row = _cells(summary)
     axes = [str(axis) for axis in summary["status"].dims]

@@ -21,10 +21,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     """Yield the name of a file next to `path` that replaces `path` at the end; create the folder.
 
     Several processes may write the same file: the last one wins. After an error the new file is deleted, and `path`
-    keeps its content.
-
-    Raises:
-        OSError: If the disk or the user's quota is full, for any error of the writing library.
+    keeps its content. Raises OSError if the disk or the user's quota is full, for any error of the writing library.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(3)}.part")

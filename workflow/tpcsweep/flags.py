@@ -16,8 +16,6 @@ Grade = Literal["note", "warning", "invalid"]
 
 GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
 """Grades in ascending severity."""
-REPORTED_GRADES: tuple[Grade, ...] = ("invalid", "warning")
-"""Grades of flags that a run and its status report."""
 BROKEN = "deployment_broken"
 """Flag of a cell after which the deployment was unusable."""
 IMPLAUSIBLE = "implausible"
@@ -54,7 +52,6 @@ FLAGS = {name: Flag(*row) for name, row in _TABLE.items()}
 
 
 def worst_grade(flags: Iterable[str]) -> Grade | None:
-    """Return the worst grade of some flags, or None without flags."""
     return max((FLAGS[flag].grade for flag in flags), key=GRADES.index, default=None)
 
 
@@ -69,11 +66,7 @@ def implausible(status: str, figures: Mapping[str, float | None], bandwidth: flo
 
     Buffers that filled during the warm-up may make more data arrive afterwards than the path carries in that time.
     Therefore the arrived data are compared with the path's capacity since the start of the cell.
-
-    Args:
-        status: Status of the cell.
-        figures: Summary of the cell by the names of `variables.SUMMARY`; unknown ones are None or missing.
-        bandwidth: Bandwidth of the path, Gbit/s.
+    `figures` has the names of `variables.SUMMARY`, unknown ones None or missing; `bandwidth` is in Gbit/s.
     """
     known = {name: value for name, value in figures.items() if value is not None}
     if not all(map(math.isfinite, known.values())) or any(known.get(name, 0) < 0 for name in _NEVER_NEGATIVE):

@@ -22,7 +22,6 @@ from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import CONFIDENCE, short
 from tpcsweep.variables import TABLES
 
-"""Confidence of all intervals; 1 - this is the probability of finding an effect if there is none."""
 SOURCE, DESTINATION = "source_node", "destination_node"
 ADVICE = "Sweeps with `repeat: deployments` and `repetitions` measure each setting on several pairs."
 TABLE: Mapping[str, str] = TABLES["pairs_of_nodes"]
@@ -71,10 +70,8 @@ class Hardware:
 def _of_spread(spread: Spread | None) -> str:
     if spread is None:
         return f"Each pair has measured too little to tell its effect from chance. {ADVICE}"
-    size, low, high = (
-        f"{np.expm1(value):.1%}" if np.isfinite(value) else "anything"
-        for value in (spread.value, spread.low, spread.high)
-    )
+    ends = (spread.value, spread.low, spread.high)
+    size, low, high = (f"{np.expm1(end):.1%}" if np.isfinite(end) else "anything" for end in ends)
     chance = "p < 0.001" if spread.p < 0.001 else f"p = {short(spread.p, 2)}"
     if spread.p < 1 - CONFIDENCE:
         return (
@@ -102,9 +99,8 @@ def node_effects(summary: xr.Dataset) -> Hardware:
     deployment, _ = pd.factorize(rows["provenance"])
     both = rows[SOURCE].astype(str) + " → " + rows[DESTINATION].astype(str)
     pair, names = pd.factorize(both.where(rows[SOURCE] != rows[DESTINATION], rows[SOURCE]).to_numpy(object))
-    table, spread = estimate(
-        np.log(rows["throughput"].to_numpy(float)), setting.to_numpy(), deployment, pair, len(names)
-    )
+    values = np.log(rows["throughput"].to_numpy(float))
+    table, spread = estimate(values, setting.to_numpy(), deployment, pair, len(names))
     return Hardware(table.assign(pair=names)[list(TABLE)], spread)
 
 
@@ -120,21 +116,14 @@ def estimate(
     analysis of variance.
 
     Each cell has a value, and the numbers of its setting, deployment and pair, from 0; a deployment has one of `pairs`.
-
-    Returns:
-        One row for each pair, with `TABLE` except names; and the spread, or None if it cannot be estimated.
+    Returns one row for each pair, with `TABLE` except names; and the spread, or None if it cannot be estimated.
     """
     cells = np.bincount(deployment)
     of = np.empty(len(cells), np.intp)  # the pair of each deployment
     of[deployment] = pair
-    table = pd.DataFrame(
-        {
-            "deployments": np.bincount(of, minlength=pairs),
-            "cells": np.bincount(pair, minlength=pairs),
-            "with": np.ones(pairs, int),
-            **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), np.full(pairs, np.nan)),
-        }
-    )
+    counts = {"deployments": np.bincount(of, minlength=pairs), "cells": np.bincount(pair, minlength=pairs)}
+    unknown = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), np.full(pairs, np.nan))
+    table = pd.DataFrame({**counts, "with": np.ones(pairs, int), **unknown})
     if not len(values):
         return table, None
     effects, group, rest = _deployments(values, setting, deployment)

@@ -21,25 +21,20 @@ _CREDENTIALS = struct.Struct("3i")
 class LockedError(Exception):
     """Another process holds a lock; the text names it for people."""
 
-    def __init__(self, holder: str) -> None:
-        super().__init__(holder or "another process")
-
 
 def lock_file(path: Path, owner: str = "", waiting: Callable[[str], object] | None = None) -> int:
     """Lock a file, which is created if missing, until the returned descriptor is closed.
 
     Child programs do not inherit the descriptor. Other processes see the name `owner` in addition to the pid, and
-    `waiting` is called with the current holder, before waiting for it.
-
-    Raises:
-        LockedError: If another process holds the lock, and `waiting` is None.
+    `waiting` is called with the current holder, before waiting for it. Raises LockedError if another process holds the
+    lock, and `waiting` is None.
     """
     descriptor = _opened(path)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            held = LockedError(os.pread(descriptor, 4096, 0).decode(errors="replace"))
+            held = LockedError(os.pread(descriptor, 4096, 0).decode(errors="replace") or "another process")
             if waiting is None:
                 raise held from None
             waiting(str(held))
@@ -72,9 +67,8 @@ def lock_machine(name: str, waiting: Callable[[str], object] | None = None) -> i
             lock.close()
         with contextlib.suppress(ConnectionError), socket.socket(socket.AF_UNIX) as wait:
             wait.connect(f"\0{name}")
-            pid, user, _ = _CREDENTIALS.unpack(
-                wait.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            )
+            peer = wait.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid, user, _ = _CREDENTIALS.unpack(peer)
             # A process outside of this process's namespaces has no number here, and neither has its user.
             other = f"user {user}" if pid else "another user"
             whose = "this user" if user == os.geteuid() else other

@@ -40,6 +40,11 @@ def between(low: float, high: float, digits: int = 3) -> str:
     return f"{short(low, digits)} to {short(high, digits)}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: 1 cell, 2 cells."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def rounded(value: float, digits: int) -> Decimal:
     """Return a finite number with significant digits, and all before the point; ints keep all digits.
 

@@ -24,7 +24,6 @@ from tpcsweep.flags import FLAGS, IMPLAUSIBLE, implausible
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 FILES = tomllib.loads(Path(__file__).with_name("results.toml").read_text(encoding="utf-8"))
-"""Content of results.toml, by section."""
 LOCK = ".lock"  # name of the file in a results folder that a run locks
 _PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
 """Bytes after the specification in a placeholder's file, within its first 64 KiB."""
@@ -47,8 +46,7 @@ def format_cell(content: Mapping[str, Any]) -> bytes:
 def parse_cell(text: bytes) -> dict[str, Any]:
     """Return the content of a cell's file without its checksum; older files without one are not verified.
 
-    Raises:
-        DamagedError: for bytes that are not JSON, contain no specification, or have another checksum.
+    Raises DamagedError for bytes that are not JSON, contain no specification, or have another checksum.
     """
     try:
         content = orjson.loads(text)
@@ -172,11 +170,8 @@ def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
 def write_placeholder(path: Path, spec: Mapping[str, Any], why: str) -> None:
     """Write a file for a cell that could not be measured, with the reason; rename an old cell's file."""
     _keep_measurement(path)
-    write_cell(
-        path,
-        spec,
-        {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": utc_timestamp()},
-    )
+    record = {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": utc_timestamp()}
+    write_cell(path, spec, record)
 
 
 def _keep_measurement(path: Path) -> None:
@@ -203,8 +198,7 @@ class ResultsError(Exception):
 def lock_results(folder: Path) -> None:
     """Lock a results folder for the life of this process; the kernel releases it, even after kill -9.
 
-    Raises:
-        ResultsError: If another run holds the lock, or the folder is not writable.
+    Raises ResultsError if another run holds the lock, or the folder is not writable.
     """
     elsewhere = "choose another folder with --config results=FOLDER"
     try:

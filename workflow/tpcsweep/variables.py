@@ -26,7 +26,6 @@ class Variable(NamedTuple):
 
 
 TABLES = tomllib.loads((pkgutil.get_data(__package__, "variables.toml") or b"").decode())
-"""Content of variables.toml, by section."""
 SOURCES: Mapping[str, str] = TABLES["sources"]
 
 
@@ -66,7 +65,6 @@ METRICS_END = "# EOF"
 
 
 def metric_name(*parts: str) -> str:
-    """Join the non-empty parts of a metric's name."""
     return "_".join(filter(None, ("tpcsweep", *parts)))
 
 

@@ -15,10 +15,6 @@ import click
 from tpcsweep.cli import common
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
-    from tpcsweep.models.fit import Fit
     from tpcsweep.planning.recommendations import Answer
 
 
@@ -76,9 +72,7 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     from tpcsweep.configuration.sides import read_side
 
     with common.exit_on(ConfigurationError, comparing.ComparisonError):
-        one, other = (
-            comparing.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
-        )
+        one, other = comparing.load_side(read_side("base", base)), comparing.load_side(read_side("new", new))
         found = comparing.compare(one, other, (base, new))
         if output is not None:
             from tpcsweep.running.notebooks import make_notebook
@@ -170,6 +164,8 @@ def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
     """
     dataset = common.find_results_dataset(results)
     output = output or Path(results if results.is_dir() else "", "calibration.yaml")
+    from rich.table import Table
+
     from tpcsweep.dataset import load
     from tpcsweep.dataset.tables import write_csv
     from tpcsweep.models.observations import NothingMeasuredError
@@ -182,16 +178,10 @@ def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
     write_csv(left_out, output.with_suffix(".csv"), digits=5)
     calibrating.save_testbed(output, fitted, ratio, observations)
     content = {"testbed": str(output), "parameters": fitted.to_dict()["parameters"]}
-    common.answer(as_json, content, _fitted_table(fitted), f"testbed: {output.absolute()}")
-
-
-def _fitted_table(fitted: Fit) -> Table:
-    from rich.table import Table
-
     table = Table("parameter", "value", "95 % interval", "unit", "note")
     for row in fitted.parameter_rows(digits=4):
         table.add_row(*(row[column] for column in ("name", "value", "interval", "unit", "reason")))
-    return table
+    common.answer(as_json, content, table, f"testbed: {output.absolute()}")
 
 
 class QuestionCommand(click.Command):
@@ -235,16 +225,7 @@ def _options() -> list[click.Option]:
     file_okay=False,
 )
 @common.as_json
-@click.pass_context
-def plan(
-    context: click.Context,
-    /,
-    words: tuple[str, ...],
-    recommend: bool,
-    output: Path | None,
-    as_json: bool,
-    **asked: Any,
-) -> None:
+def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: bool, **asked: Any) -> None:
     """Find the cheapest setting that reaches a throughput.
 
     The setting is the number of origins, cores and streams; TARGET is the throughput.
@@ -257,11 +238,11 @@ def plan(
              tpcsweep plan --recommend results/demo
     """  # noqa: D301 (click needs the \b)
     target, results = _arguments(words, recommend)
-    default = click.core.ParameterSource.DEFAULT
-    given = {key: asked[key] for key in asked if context.get_parameter_source(key) is not default}
+    source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
+    given = {key: value for key, value in asked.items() if source(key) is not default}
     dataset = common.find_results_dataset(results)
     from tpcsweep.dataset.earlier import completed_dataset
-    from tpcsweep.planning.recommendations import EXPECTED, answer_question
+    from tpcsweep.planning.recommendations import EXPECTED, answer_question, plan_table, recommendations_table
 
     trouble = common.exit_on(*EXPECTED)
     with trouble, completed_dataset(dataset) as whole, _models_of(dataset, whole) as models:
@@ -270,8 +251,10 @@ def plan(
         if output is not None:
             _write(answer, output, whole, models)
     content = answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict()
+    tables = [] if answer.plan is None else [plan_table(answer.plan)]
+    tables += [recommendations_table(answer)] if recommend else []
     pages = () if output is None else sorted(output.glob("*.html")) or [output]
-    common.answer(as_json, content, *_shown(answer, recommend), *(str(page.absolute()) for page in pages))
+    common.answer(as_json, content, *tables, *(str(page.absolute()) for page in pages))
 
 
 def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
@@ -327,12 +310,3 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
     save(draw(answer.plan), folder, "plan")
     values = {"dataset": str(dataset), "models": str(models), "question": answer.question.content}
     make_notebook("plan", folder / "plan.html", values)
-
-
-def _shown(answer: Answer, recommend: bool) -> Iterator[RenderableType]:
-    from tpcsweep.planning.recommendations import plan_table, recommendations_table
-
-    if answer.plan is not None:
-        yield plan_table(answer.plan)
-    if recommend:
-        yield recommendations_table(answer)

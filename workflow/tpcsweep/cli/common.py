@@ -57,10 +57,7 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # older click has no a
     name = "amount"
 
     def __init__(self, known: units.Quantity | str, *, several: bool = False) -> None:
-        """Take the dimension and bounds from `known`, an object or the name of one in `configuration.units`.
-
-        With `several`, commas separate several quantities.
-        """
+        """Take a quantity, or the name of one in `configuration.units`; with `several`, commas separate values."""
         self._known, self._several = known, several
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:

@@ -80,9 +80,8 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
 
 def _free(folder: Path) -> Path:
     if (folder / "cells").exists() or (folder / "cells.jsonl").exists():
-        raise click.UsageError(
-            f"{folder}: contains the cells of a sweep. Rename the file, or use --results with another folder."
-        )
+        fix = "Rename the file, or use --results with another folder."
+        raise click.UsageError(f"{folder}: contains the cells of a sweep. {fix}")
     return folder
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpcsweep.cli import common
-from tpcsweep.numbers import short
+from tpcsweep.numbers import counted, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,10 +55,7 @@ def grid(as_json: bool, **options: str | None) -> None:
 
 
 def grid_table(study: Configuration) -> RenderableType:
-    """Return the summary, the axes with their values, and one row for each deployment with its cells.
-
-    Deployments are in the order of measuring.
-    """
+    """Return the summary, the axes with their values, and a row for each deployment, in the order of measuring."""
     from rich.console import Group
     from rich.table import Table
 
@@ -86,8 +83,8 @@ def grid_summary(study: Configuration) -> str:
 
     grid, testbed = study.grid, study.testbed
     axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
-    parts = [*([axes] if axes else []), _count(study.sweep.repetitions, "repetition")]
-    cells, deployments = _count(len(grid.cells), "cell"), _count(len(grid.deployments), "deployment")
+    parts = [*([axes] if axes else []), counted(study.sweep.repetitions, "repetition")]
+    cells, deployments = counted(len(grid.cells), "cell"), counted(len(grid.deployments), "deployment")
     low, high = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)
     expected = "about " + " to ".join(dict.fromkeys(map(_duration, (low, high))))
     if testbed.simulated:
@@ -104,10 +101,6 @@ def _values(name: str, values: Iterable[Value]) -> str:
     from tpcsweep.configuration.parameters import show_value
 
     return ", ".join(show_value(name, value) for value in values)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _duration(seconds: float) -> str:
@@ -297,10 +290,9 @@ def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cel
     listed = (study.folder / "adaptive" / "cells.json").absolute()
     write_json(listed, [cell.path for cell in cells])
     config = {**study.requested, "only": listed, "notify": ""}
-    shipped = SHIPPED / SNAKEFILES[2]
-    elsewhere = not any(map(os.path.exists, SNAKEFILES)) and shipped.is_file()
     snakemake = [sys.executable, "-m", "snakemake"]
-    snakemake += ["--snakefile", str(shipped)] if elsewhere else []
+    if not any(map(os.path.exists, SNAKEFILES)):
+        snakemake += ["--snakefile", str(SHIPPED / SNAKEFILES[2])]
     return run_to_end([*snakemake, *arguments, *config_arguments(config), "--", "cells"])
 
 

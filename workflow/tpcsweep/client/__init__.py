@@ -3,10 +3,10 @@
 
 import json
 import queue
-import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from subprocess import Popen
 from typing import Any
 
 from tpcsweep.flags import BrokenError
@@ -74,16 +74,11 @@ class Client:
     ) -> None:
         """Wait until the client is ready.
 
-        Args:
-            send: Function that sends a line of JSON; raises OSError if the channel is gone.
-            lines: Lines of the client until it ends.
-            why: Function that describes how the client ended.
-            delay: Additional seconds for answers, compared with this machine.
-            on_marker: Function that gets performance markers, in the thread that listens.
+        `send` sends a line of JSON, and raises OSError if the channel is gone. `lines` are the client's until it ends,
+        and `why` describes how it ended. Answers may take `delay` s longer than on this machine. `on_marker` gets
+        performance markers, in the thread that listens.
         """
-        self._write = send
-        self._lines = lines
-        self._why = why
+        self._write, self._lines, self._why = send, lines, why
         self._delay, self._on_marker = delay, on_marker
         self._events: queue.Queue[Event | None] = queue.Queue()
         threading.Thread(target=self._listen, name="client events", daemon=True).start()
@@ -139,12 +134,9 @@ class Client:
         return event
 
 
-def process_client(
-    process: subprocess.Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None
-) -> Client:
+def process_client(process: Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None) -> Client:
     """Return a client for a process of this machine whose standard input and output are pipes."""
-    assert process.stdin
-    assert process.stdout
+    assert process.stdin and process.stdout
     stdin = process.stdin
 
     def send(line: bytes) -> None:

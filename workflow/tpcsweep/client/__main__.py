@@ -121,11 +121,9 @@ async def copying(
 
 class _Worker:
     def __init__(self, process: Process, name: str, log: Path) -> None:
-        assert process.stdin
-        assert process.stdout
+        assert process.stdin and process.stdout
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
-        self._name = name
-        self._log = log
+        self._name, self._log = name, log
         self._numbers = itertools.count()
         self._running: dict[int, tuple[asyncio.Future[str | None], OnMarker]] = {}
         self._ended: str | None = None  # reason why it no longer copies
@@ -238,10 +236,8 @@ class Streams:
 
 
 async def serve(secrets: Path, folder: Path) -> None:
-    reader = asyncio.StreamReader(limit=1 << 22)
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
-    )
+    reader, loop = asyncio.StreamReader(limit=1 << 22), asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     streams: Streams | None = None
     emit("ready")
     while line := await reader.readline():

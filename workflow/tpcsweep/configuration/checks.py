@@ -37,9 +37,8 @@ def check(configuration: Configuration) -> list[Problem]:
 def _unsupported(configuration: Configuration) -> list[Rule]:
     """Return rules that require the default of each parameter that the testbed does not support."""
     testbed = configuration.testbed
-    known = Parameters().model_copy(
-        update=testbed.defaults(selected_parameters(configuration.sweep.parameters))
-    )
+    defaults = testbed.defaults(selected_parameters(configuration.sweep.parameters))
+    known = Parameters().model_copy(update=defaults)
 
     def rule(name: str, default: Value) -> Rule:
         why = f"{show_value(name, default)}: testbeds of kind {testbed.kind} do not support other values"
@@ -71,10 +70,7 @@ class Rule:
 
 
 def everywhere(memory: int, memory_of: str) -> list[Rule]:
-    """Return the rules of every testbed; `memory` is the space for a cell's files, in bytes.
-
-    `memory_of` describes the memory in messages.
-    """
+    """Return the rules of every testbed; `memory` is the space for a cell's files in bytes, `memory_of` its name."""
 
     def files(size: int, streams: int, content: str, layer: str) -> str | None:
         if (count := count_files(layer, streams, content).memory) * size <= memory:

@@ -53,8 +53,6 @@ class Author(_Part):
 
 
 class Citation(_Part):
-    """Authors and licence of measurements."""
-
     title: Text
     authors: Annotated[tuple[Author, ...], Field(min_length=1)]
     license: Annotated[Text, Field(pattern="^[A-Za-z0-9.+-]+$")]

@@ -58,11 +58,8 @@ class Login(Strict):
             yield ("key",), "one of certificate and key", "both or neither"
         ways = [self.proxy, self.certificate, self.token_file, self.token_command]
         if sum(way is not None for way in ways) > 1:
-            yield (
-                (),
-                "several credentials",
-                "one of proxy, certificate with key, token_file and token_command",
-            )
+            one = "one of proxy, certificate with key, token_file and token_command"
+            yield (), "several credentials", one
 
     @property
     def token(self) -> bool:
@@ -166,29 +163,22 @@ class Endpoints(Settings):
     def _faults(self) -> Iterator[Fault]:
         names = [pair.name for pair in self.pairs]
         for index, pair in enumerate(self.pairs):
+            place = ("pairs", index)
             if pair.name in names[:index]:
-                yield ("pairs", index), f"{pair.name} again", "each name once"
+                yield place, f"{pair.name} again", "each name once"
             if pair.destination.file:
-                yield ("pairs", index, "destination", "file"), pair.destination.file, "source.file alone"
+                yield (*place, "destination", "file"), pair.destination.file, "source.file alone"
             if len(pair.protocols) > 1:
-                yield ("pairs", index), "root:// with another scheme", "root:// or https:// for both ends"
+                yield place, "root:// with another scheme", "root:// or https:// for both ends"
             logins = self.logins(pair).values()
             if "root" in pair.protocols and any(login.key for login in logins):
-                yield (
-                    ("pairs", index),
-                    "certificate with root://",
-                    "a proxy, as by voms-proxy-init, or a token",
-                )
+                yield place, "certificate with root://", "a proxy, as by voms-proxy-init, or a token"
             if pair.place != "client" and "https" in pair.protocols and any(login.token for login in logins):
                 only = "a proxy, or certificate and key: davix takes a token only by its command line"
-                yield ("pairs", index), "token with a local folder", only
+                yield place, "token with a local folder", only
             x509 = [login for login in logins if not login.token]
             if len(x509) == 2 and x509[0] != x509[1]:
-                yield (
-                    ("pairs", index),
-                    "two certificates",
-                    "one certificate or proxy for both ends, or tokens",
-                )
+                yield place, "two certificates", "one certificate or proxy for both ends, or tokens"
 
     def logins(self, pair: EndpointPair) -> dict[str, Login]:
         """Return the credentials by role; both are those of the server if the other end is a local folder."""
@@ -203,9 +193,7 @@ class Endpoints(Settings):
     def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:
         """Return the folders of the cell's pair, so that cells become stale when these change."""
         pair = next((pair for pair in self.pairs if pair.name == wanted.pair), None)
-        return (
-            {side: " ".join(getattr(pair, side).urls) for side in ("source", "destination")} if pair else {}
-        )
+        return {side: " ".join(getattr(pair, side).urls) for side in ("source", "destination") if pair}
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
         """Return the first pair, RTT and bandwidth if all pairs declare the same, and random content."""

@@ -11,16 +11,10 @@ from pydantic import Field
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, Parameters, Strict, Text, Value, quantity
 from tpcsweep.configuration.problems import Fault
-from tpcsweep.configuration.units import FRACTION, Dimension, UnitError, parse
+from tpcsweep.configuration.units import CORES, DURATION, FRACTION, RATE, RTT, Dimension, UnitError, parse
 from tpcsweep.variables import DIMENSIONS, ORIGIN_SAMPLES, OTHER_VARIABLES, SAMPLES, SUMMARY, TRANSFERS
 
-_DIMENSIONS = {
-    "Gbit/s": units.RATE,
-    "s": units.DURATION,
-    "ms": units.RTT,
-    "cores": units.CORES,
-    "1": FRACTION,
-}
+_DIMENSIONS = {"Gbit/s": RATE, "s": DURATION, "ms": RTT, "cores": CORES, "1": FRACTION}
 """The dimension of a variable, by its unit in the dataset."""
 TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *TRANSFERS, *OTHER_VARIABLES, *DIMENSIONS}
 """Names of the dataset's variables and dimensions; axes of an import need other names."""

@@ -167,10 +167,7 @@ class Configuration:
 
     @property
     def folder(self) -> Path:
-        """The results folder: the sweep's name, followed by @TESTBED unless the testbed is of kind netns.
-
-        Names of sweeps contain no @.
-        """
+        """The results folder: the sweep's name, which has no @, and @TESTBED unless the testbed is of kind netns."""
         here = self.testbed.kind == "netns"
         return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
 
@@ -198,20 +195,18 @@ Study = Configuration | Imported
 
 def config_arguments(config: Mapping[str, object]) -> list[str]:
     """Return command-line arguments that `as_typed` reads as these texts."""
-    texts = {key: str(value) for key, value in config.items()}
-    # Snakemake strips quotes, reads the rest as YAML, and fails if the result is empty, as for a comment.
-    tagged = {key: f"!!str {json.dumps(text, ensure_ascii=False)} " for key, text in texts.items()}
-    return [
-        "--config",
-        *(f"{key}={text if _PLAIN.fullmatch(text) else tagged[key]}" for key, text in texts.items()),
-    ]
+
+    def safe(text: str) -> str:
+        # Snakemake strips quotes, reads the rest as YAML, and fails if the result is empty, as for a comment.
+        return text if _PLAIN.fullmatch(text) else f"!!str {json.dumps(text, ensure_ascii=False)} "
+
+    return ["--config", *(f"{key}={safe(str(value))}" for key, value in config.items())]
 
 
 def as_typed(config: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """Return the workflow's `config` with the values of --config as typed, before YAML parsing.
 
-    `given` contains Snakemake's arguments and its parsed values. A module's configuration may replace
-    those values.
+    `given` contains Snakemake's arguments and its parsed values. A module's configuration may replace those values.
     """
     typed = dict(argument.split("=", 1) for argument in given.config_args)
     read = [key for key in typed.keys() & config if repr(config[key]) == repr(given.config.get(key))]

@@ -18,12 +18,14 @@ from pydantic import (
     Field,
     StringConstraints,
     Tag,
+    ValidationError,
     create_model,
     model_validator,
 )
+from pydantic_core import InitErrorDetails
 
 from tpcsweep.configuration import units
-from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault
 from tpcsweep.configuration.units import COUNT, Quantity, show
 from tpcsweep.xrootd.releases import SYSTEM
 
@@ -45,11 +47,16 @@ class Strict(BaseModel):
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
-        refuse(type(self), self._faults())
+        errors = [
+            InitErrorDetails(type=fault(allowed, given), loc=place, input=None)
+            for place, given, allowed in self._faults()
+        ]
+        if errors:
+            raise ValidationError.from_exception_data(type(self).__name__, errors)
         return self
 
     def _faults(self) -> Iterable[Fault]:
-        """Return faults that involve several fields."""
+        """Return faults that involve several fields; each is reported at its own place instead of the model's."""
         return ()
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 from yaml import CSafeLoader
 
 _ALLOWED = {
@@ -110,16 +110,6 @@ def fault(allowed: str, given: str | None = None) -> PydanticCustomError:
     """Return the error of a validator. Without `given` it shows the validated value."""
     context = {"allowed": allowed} if given is None else {"allowed": allowed, "given": given}
     return PydanticCustomError("settings", "{allowed}", context)
-
-
-def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
-    """Raise ValidationError with all faults, each at its own location instead of the model's."""
-    errors = [
-        InitErrorDetails(type=fault(allowed, given), loc=place, input=None)
-        for place, given, allowed in faults
-    ]
-    if errors:
-        raise ValidationError.from_exception_data(model.__name__, errors)
 
 
 def validated(model: type[Model], content: Mapping[str, Any], file: str = "") -> Model:

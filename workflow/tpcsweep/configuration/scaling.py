@@ -11,7 +11,7 @@ from typing import Any
 
 from tpcsweep.configuration.parameters import Value, selected_parameters, show_value
 from tpcsweep.configuration.problems import Problem, raise_any, refused
-from tpcsweep.configuration.sweep import Scale, Sweep
+from tpcsweep.configuration.sweep import Sweep
 from tpcsweep.numbers import plain
 
 RATES = ("bandwidth", "cores")
@@ -32,11 +32,9 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
 
     Raises ConfigurationError for values that cannot be scaled by this factor, with the reason.
     """
-    by = Scale(by=scale).factor
+    by = Fraction(scale)
     parameters = selected_parameters(sweep.parameters)
-    values = {
-        name: list(value) if isinstance(value, tuple) else [value] for name, value in parameters.items()
-    }
+    values = {name: [*value] if isinstance(value, tuple) else [value] for name, value in parameters.items()}
     raise_any([*_unscalable(sweep, values), *_too_small(values, by)])
     notes: list[str] = []
     for name in values.keys() & {*RATES, *SIZES}:
@@ -78,9 +76,8 @@ def _too_small(values: dict[str, list[Value]], by: Fraction) -> Iterator[Problem
         for value in values.get(name, []):
             assert isinstance(value, int)
             if by < 1 and value * by < least:
-                allowed = (
-                    f"{show_value(name, least)} or more, so a scale of at least 1/{max(1, value // least)}"
-                )
+                most = max(1, value // least)
+                allowed = f"{show_value(name, least)} or more, so a scale of at least 1/{most}"
                 text = f"{show_value(name, value)} × {by} = {show_value(name, int(value * by))}"
                 yield Problem(f"parameters.{name}", text, allowed)
 

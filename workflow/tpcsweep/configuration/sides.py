@@ -43,8 +43,7 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
 def read_side(key: str, text: str) -> ComparedSide:
     """Find a side's dataset with `find_dataset`, and parse axis values after a colon.
 
-    The text is DATASET:AXIS=VALUE,AXIS=VALUE. Paths may contain colons: the longest prefix that is a
-    dataset is the path.
+    The text is DATASET:AXIS=VALUE,AXIS=VALUE. Paths may contain colons: the longest prefix that is a dataset counts.
     """
     ends = [len(text), *(at for at in range(len(text) - 1, -1, -1) if text[at] == ":")]
     end = next((at for at in ends if _found(Path(text[:at]))), ends[-1])
@@ -82,10 +81,8 @@ def _value(key: str, name: str, text: str) -> Value:
         return int(text) if name == "repetition" and re.fullmatch("[0-9]+", text) else text
     if text == "null" and known.null:
         return math.inf
-    value: str | float = text
-    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):  # `parse` requires a unit in text
-        value = int(text) if known.dimension.whole and "." not in text else float(text)
+    bare = re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text)  # `parse` requires a unit in text
     try:
-        return parse(value, known.dimension)
+        return parse(float(text) if bare else text, known.dimension)
     except UnitError as error:
         raise refused(f"{key}, {name}", error.given, error.allowed) from error

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -158,10 +157,6 @@ class Scale(Strict):
     """other differences from the published sweep"""
 
     @property
-    def factor(self) -> Fraction:
-        return Fraction(self.by)
-
-    @property
     def attributes(self) -> dict[str, str]:
         return {"scale": self.by, **({"scale_notes": "; ".join(self.notes)} if self.notes else {})}
 
@@ -255,8 +250,6 @@ def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells of a sweep."""
-
     sweep: Sweep
     axes: Values  # values of each axis in the order of `Parameters`, with `repetition` last
     cells: tuple[Cell, ...]  # all cells in the order of the axes
@@ -330,9 +323,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
     fixed = {name: value for name, value in given.items() if name not in axes}
     others = Parameters().model_copy(update={**defaults, **fixed})
-    includes, excludes = (
-        [_as_lists(selection) for selection in selections] for selections in (sweep.include, sweep.exclude)
-    )
+    includes, excludes = ([_as_lists(one) for one in several] for several in (sweep.include, sweep.exclude))
     raise_any(_unknown_axes(includes, axes))
     raise_any(_too_many(sweep, axes, includes))
     raise_any(sweep.notebooks.problems(axes))

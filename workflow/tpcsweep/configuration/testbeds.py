@@ -84,8 +84,7 @@ class Settings(Strict):
     def conditions(self, _wanted: DeploymentParameters) -> dict[str, Value]:
         """Return unusual measuring conditions of these parameters; a change makes the cells stale.
 
-        Usual conditions are omitted, so that cells keep their specification when a new condition is
-        introduced.
+        Usual conditions are omitted, so that cells keep their specification when a new condition is introduced.
         """
         return {}
 

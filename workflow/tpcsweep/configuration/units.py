@@ -176,10 +176,7 @@ def canonical(value: Number) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Annotation of a pydantic field: a dimension with bounds in base units.
-
-    Every error of the field lists all allowed values.
-    """
+    """Annotation of a pydantic field: a dimension with bounds in base units. Errors list all allowed values."""
 
     dimension: Dimension
     at_least: Number = 0

@@ -10,9 +10,7 @@ import orjson
 
 from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, Study, cell_spec
-from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Cell, by_deployment
-from tpcsweep.extras import MissingExtraError
 from tpcsweep.files import write_json
 
 if TYPE_CHECKING:
@@ -29,15 +27,11 @@ class Hole(NamedTuple):
     why: str
 
 
-def folding_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of `make_dataset` whose messages need no traceback."""
-    from tpcsweep.dataset import DatasetError
-
-    return (DatasetError, ConfigurationError, MissingExtraError, results.ResultsError)
-
-
 def make_dataset(study: Study, output: Path, processes: int) -> None:
-    """Fold the cells of a study, or copy an imported dataset. Errors are those of `folding_errors`."""
+    """Fold the cells of a study, or copy an imported dataset.
+
+    Raises DatasetError, MissingExtraError, ResultsError, and ConfigurationError for a damaged dataset.
+    """
     if isinstance(study, Configuration):
         fold_study(study, output, processes)
         return
@@ -50,10 +44,7 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of unmeasured cells.
 
     Staged cells that the dataset contains are deleted. `clear_unmeasured` is called, unless the run does that at its
-    end.
-
-    Raises:
-        dataset.DatasetError: If no cell was measured, or cells do not fold into one dataset.
+    end. Raises DatasetError if no cell was measured, or cells do not fold into one dataset.
     """
     # importing it loads xarray, which commands that only read the holes do not need
     from tpcsweep import dataset
@@ -90,15 +81,14 @@ def clear_unmeasured(study: Configuration) -> None:
     Rules list these files as outputs, so this must follow the last job of a run.
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
-    placeholders = {
-        cell.path: file for cell in study.grid.cells if results.is_placeholder(file := study.cell_file(cell))
-    }
+    files = {cell.path: study.cell_file(cell) for cell in study.grid.cells}
+    placeholders = {path: file for path, file in files.items() if results.is_placeholder(file)}
     if not placeholders.keys() <= listed:  # the run made no dataset
         _list(study, {})
     for file in placeholders.values():
         file.unlink()
     for cell in study.grid.cells:
-        if cell.path in listed and (file := study.cell_file(cell)).exists():
+        if cell.path in listed and (file := files[cell.path]).exists():
             damage = results.damage(file)
             if damage or results.stale(file, cell_spec(study, cell)):
                 results.rename_rejected(file, "damaged" if damage else "stale")

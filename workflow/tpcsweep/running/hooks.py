@@ -42,10 +42,7 @@ def begin_run(studies: Studies) -> None:
 
 
 def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
-    """Print results and pages of the sweeps (with `published` also that of published figures), and notify the user.
-
-    The process exits with status 1 if cells could not be measured in a successful run.
-    """
+    """Print results and pages, notify the user, and exit with 1 if cells could not be measured in a successful run."""
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
         results.empty_staging(study)

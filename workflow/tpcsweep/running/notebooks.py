@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import nbformat
 import papermill  # type: ignore[import-untyped]
@@ -31,17 +32,8 @@ def _alone() -> Iterator[Path]:
     usable = (at for at in FOLDERS if len(at) <= LONGEST and os.access(at, os.W_OK | os.X_OK))
     with tempfile.TemporaryDirectory(prefix="tpcsweep-", dir=next(usable, None)) as folder:
         own = {"JUPYTER_PREFER_ENV_PATH": "1", "JUPYTER_NO_CONFIG": "1"}
-        before = {**os.environ}
-        _become(processes.python(Path(folder)) | own)
-        try:
+        with patch.dict(os.environ, processes.python(Path(folder)) | own, clear=True):
             yield Path(folder)
-        finally:
-            _become(before)
-
-
-def _become(environment: Mapping[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
 
 
 def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:

@@ -9,15 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from tpcsweep.files import replacing_file
-from tpcsweep.flags import FLAGS, REPORTED_GRADES, graded
-from tpcsweep.numbers import between, short
+from tpcsweep.flags import FLAGS, graded
+from tpcsweep.numbers import between, counted, short
 
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
@@ -59,9 +58,7 @@ class JobProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: object, _where: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._bar.stop()
         if kind is None:
             self._line()
@@ -87,7 +84,7 @@ class JobProgress:
         with _counts(self._folder) as self._run:
             self._run["done"] += cells
         self._skipped += cells
-        self.print_line(f"{self._deployment}: {_cells(cells)} not measured: {why}")
+        self.print_line(f"{self._deployment}: {counted(cells, 'cell')} not measured: {why}")
 
     def print_line(self, text: str) -> None:
         self._bar.console.print(f"{self._sweep}: {text}", markup=False)
@@ -98,29 +95,18 @@ class JobProgress:
         if not statuses.total():
             return
         rates = [rate for status, rate, _ in self._ended.values() if status == "ok" and rate is not None]
-        found = Counter(
-            flag
-            for _, _, flags in self._ended.values()
-            for grade in REPORTED_GRADES
-            for flag in graded(flags, grade)
-        )
+        found = Counter(f for *_, flags in self._ended.values() for f in graded(flags, "warning", "invalid"))
         reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
-        states = "".join(
-            f", {count} {status}" for status, count in statuses.items() if count and status != "ok"
-        )
+        states = "".join(f", {count} {word}" for word, count in statuses.items() if count and word != "ok")
         warnings = "".join(f", {count} {FLAGS[flag].words}" for flag, count in found.items())
         took = time.monotonic() - self._began
-        self.print_line(
-            f"{self._deployment}: {_cells(statuses.total())}{reached}{states}{warnings}, {took:.0f} s"
-            f" · {self._progress()}"
-        )
+        cells = f"{self._deployment}: {counted(statuses.total(), 'cell')}"
+        self.print_line(f"{cells}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}")
 
     def _draw(self, text: str) -> None:
         done, total = self._run["done"], max(self._run["cells"], self._run["done"]) or None
-        description = f"{self._sweep} {self._deployment} {text}".rstrip()
-        self._bar.update(
-            self._task, description=description, completed=done, total=total, left=self._progress()
-        )
+        said = f"{self._sweep} {self._deployment} {text}".rstrip()
+        self._bar.update(self._task, description=said, completed=done, total=total, left=self._progress())
         self._bar.refresh()
 
     def _progress(self) -> str:
@@ -131,10 +117,6 @@ class JobProgress:
         left = (time.time() - self._run["began"]) / done * (cells - done)
         shown = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
         return f"{done}/{cells} cells, about {shown} left"
-
-
-def _cells(cells: int) -> str:
-    return "1 cell" if cells == 1 else f"{cells} cells"
 
 
 @contextlib.contextmanager

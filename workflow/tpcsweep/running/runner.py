@@ -67,10 +67,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
 
     A failed transfer, or a server that dies during a cell, is a result and raises nothing. If TRIES starts fail, or
     GIVE_UP_AFTER consecutive deployments break, the remaining cells get placeholders with the reason. Logs of servers
-    and commands are written to the folder `logs`.
-
-    Raises:
-        Exception: One of `deployment_errors`, if a deployment could not be removed.
+    and commands are written to the folder `logs`. Raises one of `deployment_errors` if a removal failed.
     """
     tasks = _tasks(configuration, deployment)
     stale = [task for task in tasks if not results.publish(task.staged, task.place, task.spec)]
@@ -167,11 +164,7 @@ class _Job:
         return bool(self.remaining)
 
     def _cells(self, site: Deployment) -> tuple[bool, str]:
-        """Measure cells until none remains or the deployment breaks.
-
-        Returns:
-            Whether a measurement succeeded, and why the deployment broke, or "".
-        """
+        """Measure cells until none remains or the deployment breaks; return whether one went well, and why it broke."""
         origin = provenance.workflow(site.provenance)
         well = False
         while self._any_left():
@@ -196,8 +189,7 @@ class _Job:
     def _cell(self, site: Deployment, task: Task, origin: dict[str, Any]) -> dict[str, Any]:
         """Measure a cell, write it to staging, and return the result of the testbed's `measure`.
 
-        Raises:
-            BrokenError: If the measurement did not start, or the cell did not cause the deployment's failure.
+        Raises BrokenError if the measurement did not start, or the cell did not cause the deployment's failure.
         """
         self._shown.show_throughput(None, 0.0)
         started = results.utc_timestamp()
@@ -253,13 +245,9 @@ def better_measurement(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> 
     worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
     kept, other = (earlier, later) if worse else (later, earlier)
     figures = ("throughput", "throughput_low", "throughput_high", "throughput_freedom", "machine_work")
-    described = {
-        "started": other["provenance"]["started"],
-        "status": other["status"],
-        "flags": other["flags"],
-    }
-    described |= {name: other["summary"].get(name) for name in figures}
-    others = [*earlier.get("others", ()), described]
+    told = {"started": other["provenance"]["started"], "status": other["status"], "flags": other["flags"]}
+    told |= {name: other["summary"].get(name) for name in figures}
+    others = [*earlier.get("others", ()), told]
     return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}
 
 

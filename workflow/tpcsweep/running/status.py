@@ -15,7 +15,7 @@ from rich.table import Table
 from tpcsweep import locks, results
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import complete
-from tpcsweep.flags import REPORTED_GRADES, graded
+from tpcsweep.flags import graded
 from tpcsweep.results import DamagedError, parse_cell
 from tpcsweep.running import folding
 
@@ -52,15 +52,13 @@ def count_cells(study: Configuration) -> Status:
             continue
         well = content.get("status") == "ok"
         found["measured" if well else "failed"] += 1
-        found["flagged"] += well and any(graded(content.get("flags", []), grade) for grade in REPORTED_GRADES)
+        found["flagged"] += well and bool(graded(content.get("flags", []), "warning", "invalid"))
     return Status(*(found[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
 
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
-    found = (
-        path for path, content in current_contents(study) if content and flag in content.get("flags", [])
-    )
-    files = (study.folder / "cells" / f"{path}.json" for path in found)
+    paths = (path for path, found in current_contents(study) if found and flag in found.get("flags", []))
+    files = (study.folder / "cells" / f"{path}.json" for path in paths)
     return [file for file in files if file.exists()]  # a new cell exists only in staging
 
 

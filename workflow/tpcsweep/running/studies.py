@@ -73,10 +73,9 @@ class Studies(dict[str, Study]):
 
     @classmethod
     def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Self:
-        """Read the workflow's `config`, and check that the testbeds can run the sweeps.
+        """Read the workflow's `config`, and check that the testbeds can run the sweeps; a problem ends the process.
 
-        `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
-        line each, and end the process.
+        `given` are Snakemake's settings of `--config`: its values become the typed texts.
         """
         config.update(as_typed(config, given) if given else {})
         os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
@@ -146,7 +145,6 @@ class Studies(dict[str, Study]):
         return digest([attributes, cells or self.simulated_digest(wildcards)])
 
     def simulated_digest(self, wildcards: Any) -> str:
-        """Return a digest of a simulated study's cell specifications."""
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
         paths = [cell.path for cell in study.grid.cells]
@@ -200,27 +198,35 @@ def alternatives_pattern(names: Iterable[str]) -> str:
     return f"(?:{escaped})" if escaped else NEVER
 
 
+def shown_in_report(report: Callable[..., str], section: str, file: str, caption: str, content: str) -> str:
+    """Return a file of a study that Snakemake's `report` shows in a section, with a caption of workflow/report."""
+    how = {"category": "{study}", "subcategory": section, "labels": {"content": content}}
+    return report(f"<results>/{{study}}/{file}", caption=f"../report/{caption}.rst", **how)
+
+
 class ChangedError(Exception):
     """The configuration does not describe the job that Snakemake planned."""
 
 
-def require_unchanged(now: str, planned: str) -> None:
-    """Raise ChangedError unless a digest equals the one that Snakemake planned a job with, and will record for it."""
+def require_planned(study: Study, output: str, now: str = "", planned: str = "") -> None:
+    """Raise ChangedError unless a job's output is in the study's folder, and a digest is the planned one.
+
+    A module may move the outputs of rules alone.
+    """
+    if study.folder not in Path(output).parents:
+        fix = "set `results` in the module's config; prefix: and pathvars: are not supported"
+        raise ChangedError(f"{output} is not in the results folder {study.folder}: {fix}")
     if now != planned:
         raise ChangedError("the configuration has changed since this run began: run snakemake again")
 
 
-def require_folder(study: Study, output: str) -> None:
-    """Raise ChangedError unless an output is in the study's folder: a module may move the outputs of rules alone."""
-    if study.folder not in Path(output).parents:
-        fix = "set `results` in the module's config; prefix: and pathvars: are not supported"
-        raise ChangedError(f"{output} is not in the results folder {study.folder}: {fix}")
-
-
 @contextlib.contextmanager
 def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
-    """Exit on expected errors, and always on a full disk and ChangedError, with the text in the log, after `about`."""
-    known: tuple[type[Exception], ...] = (*expected, ChangedError)
+    """Exit on expected errors, with the text in the log, after `about`.
+
+    ConfigurationError, ChangedError and a full disk are always expected.
+    """
+    known: tuple[type[Exception], ...] = (*expected, ConfigurationError, ChangedError)
     try:
         yield
     except known as error:

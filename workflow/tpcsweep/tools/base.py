@@ -62,8 +62,6 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Transfer of one file."""
-
     source: str  # its https URL, like that of the destination
     destination: str
     copy_mode: str  # `pull`: the destination fetches. `push`: the source sends.
@@ -88,8 +86,7 @@ class Transfer:
     def url_for_mover(self, url: str) -> str:
         """Return the URL of an end as the program that moves the data uses it.
 
-        The scheme of the end that accepts the connections decides about encryption; one port of XRootD serves https and
-        http.
+        The scheme of the accepting end decides about encryption; XRootD serves https and http on one port.
         """
         plain = self.encryption == "none" and url == self.ends[2]
         return url.replace("https://", "http://", 1) if plain else url
@@ -144,10 +141,7 @@ class Tool(ABC):
         return ()
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """Return the whole environment of the tool's processes.
-
-        Nothing is inherited from the caller, so that no user's setting changes a measurement.
-        """
+        """Return the whole environment of the tool's processes: no user's setting changes a measurement."""
         return processes.measured_environment(folder)
 
     def versions(self) -> dict[str, str]:
@@ -196,11 +190,13 @@ class Worker(Tool):
     def worker(self, credentials: Credentials) -> list[str]:
         """Return the command line of the process, without secrets."""
 
+    def main_command(self, python: str, module: str, *arguments: str) -> list[str]:
+        """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.tools`."""
+        call = f"import sys; from tpcsweep.tools import {module}; {module}.main(*sys.argv[1:])"
+        return [python, "-P", "-c", call, *arguments]
 
-def worker_command(python: str, module: str, *arguments: str) -> list[str]:
-    """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.tools`."""
-    call = f"import sys; from tpcsweep.tools import {module}; {module}.main(*sys.argv[1:])"
-    return [python, "-P", "-c", call, *arguments]
+    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
+        return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
 
 
 def transfer_line(number: int, transfer: Transfer) -> bytes:
@@ -253,7 +249,6 @@ def first_line(command: list[str]) -> str:
 
 
 def package_versions(*packages: str) -> dict[str, str]:
-    """Return the versions of installed Debian packages."""
     query = ["dpkg-query", "--show", "--showformat=${Package}\t${Version}\n", *packages]
     try:
         lines = processes.run(query).stdout.splitlines()

@@ -43,8 +43,7 @@ class Curl(Program):
     def _macaroon(self, role: str, url: str, credentials: Credentials, folder: Path) -> str:
         identity = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
         kind = ["-H", "Content-Type: application/macaroon-request"]
-        body = macaroon_request(role, credentials)
-        request = ["-X", "POST", *kind, "-d", body, "--max-time", "30"]
+        request = ["-X", "POST", *kind, "-d", macaroon_request(role, credentials), "--max-time", "30"]
         command = [*self._curl(credentials), *identity, *request, url]
         done = processes.run(command, self.environment(credentials, folder))
         try:

@@ -20,17 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.tools.base import (
-    PACKAGE,
-    Answers,
-    Credentials,
-    Place,
-    Program,
-    Transfer,
-    Worker,
-    parse_transfer,
-    worker_command,
-)
+from tpcsweep.tools.base import Answers, Credentials, Place, Program, Transfer, Worker, parse_transfer
 
 MOST_THREADS = 10_000  # more than any number of streams; a thread is created only if all others are copying
 _DAVIX = ("libdavix0v5", "libdavix0t64")
@@ -100,14 +90,11 @@ class GfalCopy(Program):
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         own = {"GFAL_PYTHONBIN": "/usr/bin/python3", "X509_CERT_DIR": str(credentials.authorities)}
-        if credentials.needed:  # if no proxy is named, gfal2 prefers /tmp/x509up_uUID to a certificate
-            shown = {"X509_USER_PROXY": str(credentials.key)}
-            # gfal2 has one token for both ends, and ignores BEARER_TOKEN_FILE.
-            if token := credentials.token("source"):
-                shown = {"BEARER_TOKEN": token, "X509_USER_PROXY": os.devnull}
-        else:
-            # Without a token gfal2 requests delegation of a certificate, which XRootD refuses; any token helps.
-            shown = {"BEARER_TOKEN": "none", "X509_USER_PROXY": os.devnull}
+        # gfal2 has one token for both ends, and ignores BEARER_TOKEN_FILE. If none are needed, any token keeps
+        # it from requesting delegation, which XRootD refuses. If no proxy is named, it prefers /tmp/x509up_uUID.
+        token = credentials.token("source") if credentials.needed else "none"
+        shown = {"X509_USER_PROXY": os.devnull if token else str(credentials.key)}
+        shown |= {"BEARER_TOKEN": token} if token else {}
         return super().environment(credentials, folder) | own | shown | davix_trust(credentials)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
@@ -132,10 +119,10 @@ class Gfal2(Worker):
     packages = ("python3-gfal2", *_LIBRARIES)
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        return {**GfalCopy().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
+        return super().environment(credentials, folder) | GfalCopy().environment(credentials, folder)
 
     def worker(self, credentials: Credentials) -> list[str]:
-        return worker_command("/usr/bin/python3", "gfal")
+        return self.main_command("/usr/bin/python3", "gfal")
 
 
 def _failure(gfal2: Any, context: Any, transfer: Transfer) -> str | None:

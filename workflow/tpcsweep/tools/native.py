@@ -21,16 +21,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from tpcsweep.tools.base import (
-    PACKAGE,
-    Answers,
-    Credentials,
-    OnMarker,
-    Transfer,
-    Worker,
-    parse_transfer,
-    worker_command,
-)
+from tpcsweep.tools.base import Answers, Credentials, OnMarker, Transfer, Worker, parse_transfer
 from tpcsweep.tools.curl import macaroon_request
 
 PATIENCE = 90.0
@@ -52,12 +43,9 @@ class Native(Worker):
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
 
-    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
-
     def worker(self, credentials: Credentials) -> list[str]:
         given = str(credentials.folder), credentials.authorization, str(credentials.macaroon_hours)
-        return worker_command(sys.executable, "native", *given)
+        return self.main_command(sys.executable, "native", *given)
 
     def versions(self) -> dict[str, str]:
         return {"native": f"Python {sys.version.split()[0]}, {ssl.OPENSSL_VERSION}"}
@@ -69,8 +57,6 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Head:
-    """Status and headers of an answer."""
-
     status: int
     reason: str
     headers: Mapping[str, str]  # values by lower-case name; of repeated names the last value
@@ -128,12 +114,8 @@ class Connections:
     ) -> AsyncIterator[tuple[Head, AsyncIterator[bytes]]]:
         """Send a request, and yield the head and the body of its answer.
 
-        A request is never repeated: a COPY whose connection breaks may have started.
-
-        Raises:
-            HttpError: If the answer is no HTTP or breaks off.
-            TimeoutError: After PATIENCE without a byte.
-            OSError: If a connection cannot be made or breaks.
+        A request is never repeated: a COPY whose connection breaks may have started. Raises HttpError if the answer is
+        no HTTP or breaks off, TimeoutError after PATIENCE without a byte, OSError if a connection fails.
         """
         parts = urlsplit(url)
         target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
@@ -143,7 +125,8 @@ class Connections:
         reader, writer = await self._connection(parts.netloc)
         try:
             writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-            head = await _head(reader)
+            while (head := parse_head(await _read(reader.readuntil(b"\r\n\r\n")))).status < 200:
+                pass  # an interim answer
             async with contextlib.aclosing(head.pieces(reader)) as pieces:
                 yield head, pieces
                 async for _ in pieces:  # the next answer must not start with leftovers
@@ -164,13 +147,6 @@ class Connections:
         parts = urlsplit(f"https://{server}")
         async with asyncio.timeout(PATIENCE):
             return await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=self._tls)
-
-
-async def _head(reader: asyncio.StreamReader) -> Head:
-    while True:
-        head = parse_head(await _read(reader.readuntil(b"\r\n\r\n")))
-        if head.status >= 200:
-            return head
 
 
 async def _read(reading: Awaitable[bytes]) -> bytes:
@@ -245,10 +221,7 @@ class Copier:
         self._macaroons: dict[tuple[str, str], asyncio.Task[str]] = {}
 
     async def copy(self, transfer: Transfer, on_marker: OnMarker = lambda _: None) -> str | None:
-        """Copy a file; return why that failed, in the words of the server or of Python's TLS and sockets.
-
-        Calls `on_marker` with the bytes so far at each performance marker.
-        """
+        """Copy a file, calling `on_marker` at each marker; return why it failed, in the server's or Python's words."""
         active, header, passive = transfer.ends
         server = urlsplit(active).netloc
         try:
