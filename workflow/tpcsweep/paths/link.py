@@ -121,7 +121,20 @@ class Link(contextlib.AbstractContextManager["Link"]):
         return {name: line_counters(seen, self.path, now, dropped) for name, seen, dropped in both}
 
     def rtt(self) -> Rtt:
-        return measure_rtt(self.commands, self.near, self.far_address, self.path.mtu)
+        """Ping the far end for 0.2 s and about three RTTs. Raises PathError without an answer.
+
+        Before these pings, three packets of the full MTU that must not be fragmented warm up ARP and verify the MTU;
+        three, because one may be lost at random.
+        """
+        ping = ["ip", "netns", "exec", self.near, "ping", "-n", "-W", str(PING_PATIENCE)]
+        full = ["-M", "do", "-s", str(self.path.mtu - HEADERS), "-c", "3", "-i", "0.002", self.far_address]
+        try:
+            self.commands.run([*ping, *full])
+            answers = self.commands.run([*ping, "-c", str(PINGS), "-i", str(PING_INTERVAL), self.far_address])
+        except CommandError as error:
+            place = f"{self.far_address} from {self.near} with packets of {self.path.mtu} bytes"
+            raise PathError(f"path: {place}: {error}") from error
+        return parse_ping(answers)
 
     def resize_queues(self, room: int) -> None:
         """Let the queues before the rate hold `room` bytes more than plan.queue_bytes(), or fewer if negative."""
@@ -194,22 +207,6 @@ def connect(
             calibrate_line(link)
         undo.pop_all()
     return link
-
-
-def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> Rtt:
-    """Ping an address from a namespace for 0.2 s and about three RTTs. Raises PathError without an answer.
-
-    Before these pings, three packets of the full MTU that must not be fragmented warm up ARP and verify the MTU; three,
-    because one may be lost at random.
-    """
-    ping = ["ip", "netns", "exec", namespace, "ping", "-n", "-W", str(PING_PATIENCE)]
-    full = ["-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
-    try:
-        commands.run([*ping, *full])
-        answers = commands.run([*ping, "-c", str(PINGS), "-i", str(PING_INTERVAL), address])
-    except CommandError as error:
-        raise PathError(f"path: {address} from {namespace} with packets of {mtu} bytes: {error}") from error
-    return parse_ping(answers)
 
 
 def parse_ping(text: str) -> Rtt:

@@ -126,8 +126,7 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     finally:
         counters.close()
         link.resize_queues(0)
-    header = HEADERS + (0 if link.emulator == "delayline" else ETHERNET)
-    lost = path.loss if link.emulator == "delayline" else 0.0
+    header, lost = (HEADERS, path.loss) if link.emulator == "delayline" else (HEADERS + ETHERNET, 0.0)
     return Rate(wire_bytes(arrived, payload, header) * GBIT / seconds / (1 - lost), calm)
 
 
