@@ -5,7 +5,6 @@
 Source: Linux include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info), sock_diag(7).
 """
 
-import ctypes
 import errno
 import math
 import os
@@ -16,6 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tpcsweep.linux.namespaces import libc
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -42,7 +43,6 @@ _COOKIE = struct.Struct("=Q")
 _PROTOCOL, _TCP = "system.sockprotoname", (b"TCP\0", b"TCPv6\0")
 """Attribute of every socket that names its protocol (net/socket.c), and its values for TCP."""
 _MAPPED = b"\0" * 10 + b"\xff\xff"
-_LIBC = ctypes.CDLL(None)
 
 
 class Connection(NamedTuple):
@@ -159,12 +159,12 @@ def _tcp_inodes(folder: str) -> Iterator[int]:
 def _as_owner(path: str) -> Iterator[None]:
     """Let this thread read as a path's owner; a container's root may not read others' processes."""
     owner = Path(path).stat()
-    group, user = _LIBC.setfsgid(owner.st_gid), _LIBC.setfsuid(owner.st_uid)
+    group, user = libc.setfsgid(owner.st_gid), libc.setfsuid(owner.st_uid)
     try:
         yield
     finally:
-        _LIBC.setfsuid(user)
-        _LIBC.setfsgid(group)
+        libc.setfsuid(user)
+        libc.setfsgid(group)
 
 
 class ConnectionTotals:
