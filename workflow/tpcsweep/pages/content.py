@@ -9,8 +9,7 @@ import base64
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -44,34 +43,33 @@ _OF_CLAIMS = ("published", "source", "verdict", "reason")
 _FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
-@dataclass(frozen=True)
-class PageExtras:
-    """Content of a page that is not in its dataset."""
-
-    files: Sequence[tuple[str, str]] = ()
-    """Path from the page's folder, and description, of each file to link."""
-    claims: Sequence[Mapping[str, Any]] = ()
-    forecast: Forecast | None = None  # results of the fitted models, or None without models
-    overview: str = ""  # path from the page's folder to the list of all sweeps, or ""
-    exists: Callable[[str], bool] = lambda _: False
-    """Function that returns whether a path from the page's folder exists."""
-
-
 def page_content(
-    summary: xr.Dataset, samples: xr.Dataset, transfers: xr.Dataset, extras: PageExtras
+    summary: xr.Dataset,
+    samples: xr.Dataset,
+    transfers: xr.Dataset,
+    *,
+    files: Sequence[tuple[str, str]] = (),
+    claims: Sequence[Mapping[str, Any]] = (),
+    forecast: Forecast | None = None,
+    overview: str = "",
+    exists: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Any]:
+    """Return the content of a page: its dataset's, and that of files next to it.
+
+    `files` are linked: path from the page's folder, and description. `overview` is the path to the list of all sweeps,
+    or "". `exists` returns whether a path from the page's folder exists.
+    """
     summary = with_beyond_path(summary)
-    forecast = extras.forecast
     gained = gains(summary, forecast.fitted) if forecast else None
     return {
         "about": dataset_facts(summary),
         "banner": disturbance(summary),
         "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary, gained)],
         "doubts": _doubts(summary),
-        "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in extras.claims],
+        "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
         "models": forecast.section if forecast else None,
-        "overview": extras.overview,
-        "files": [{"path": path, "what": what} for path, what in extras.files],
+        "overview": overview,
+        "files": [{"path": path, "what": what} for path, what in files],
         "data": {
             **_grid(summary),
             "flags": [_flag(flag, mask=mask) for flag, mask in flag_masks(summary).items() if flag in FLAGS],
@@ -84,7 +82,7 @@ def page_content(
             "plans": forecast.section["plans"] if forecast else None,
             "series": _series(summary, samples),
             "transfers": _transfers(transfers, summary["throughput"].size),
-            "again": _again(summary, extras.exists),
+            "again": _again(summary, exists),
         },
     }
 
@@ -118,25 +116,23 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-class Sparkline(NamedTuple):
-    """Mean throughput over the first axis of the map."""
-
-    means: list[float | None]  # Gbit/s at each value, or None without data
-    first: str
-    last: str  # last value of the axis; `first` has the axis' name too
-
-
-def sparkline(summary: xr.Dataset) -> Sparkline:
+def sparkline(summary: xr.Dataset) -> dict[str, str]:
+    """Return mean throughput over the first axis of the map: points in a box of 100 × 30, and texts of the axes."""
     ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
     axis = arrange_axes(summary[["throughput"]]).x
-    if axis is None:
-        return Sparkline([], "", "")
-    values = ok.transpose(axis, ...).values.reshape(summary.sizes[axis], -1)
-    known = np.isfinite(values).sum(axis=1)
-    means = np.nansum(values, axis=1) / np.maximum(known, 1)
-    first, *_, last = (value_text(axis, value) for value in (axis_values(summary, axis) * 2))
-    line = [float(mean) if count else None for mean, count in zip(means, known, strict=True)]
-    return Sparkline(line, f"{name_text(axis)} {first}", last)
+    means = ok.mean([name for name in ok.dims if name != axis]).values.ravel()
+    [known] = np.nonzero(np.isfinite(means))
+    if axis is None or len(known) < 2:
+        return {"line": ""}
+    top = float(means[known].max()) or 1.0
+    points = zip(known * 100 / (len(means) - 1), 29 - 28 * means[known] / top, strict=True)
+    first, *_, last = (value_text(axis, value) for value in axis_values(summary, axis))
+    return {
+        "line": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+        "top": f"{short(top)} Gbit/s",
+        "first": f"{name_text(axis)} {first}",
+        "last": last,
+    }
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:
