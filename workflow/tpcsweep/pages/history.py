@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
-from tpcsweep.comparing.effects import FASTER, SAME, SLOWER
+from tpcsweep.comparing.effects import FASTER, SAME, SLOWER, Floats
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
@@ -17,8 +16,6 @@ from tpcsweep.figures.labels import name_text
 from tpcsweep.history import FEWEST_RUNS, Change, SweepHistory, changed_settings, day, sentence
 from tpcsweep.history.runs import log_throughput, mean_cell
 from tpcsweep.numbers import between, short
-
-Floats = NDArray[np.float64]
 
 _MARGIN = 0.06  # share of a chart's height above and below the drawing, and of its width at both sides
 _LEAST_SPAN = 0.02  # smallest span of ratios, so that small scatter is not magnified
