@@ -32,8 +32,6 @@ _THROUGHPUT = {name for name in SUMMARY if name.startswith("throughput")}
 
 
 class Line(NamedTuple):
-    """Line of a file that contains many cells."""
-
     file: Path
     number: int  # number from 1
     text: bytes
@@ -144,7 +142,6 @@ class Reader:
 
 
 def unmeasured_row(message: str) -> Row:
-    """Return the row of an unmeasured cell; the message contains the reason."""
     nothing = np.full(len(SUMMARY), np.nan)
     return Row(STATUS.index("not_measured"), message, 0, "", "", nothing, np.datetime64("NaT", "ns"), None)
 

@@ -206,7 +206,6 @@ class _Grid:
             self.moved.add(at, cell.transfers)
 
     def number(self, record: bytes) -> int:
-        """Return the number of a provenance record, adding it if it is new."""
         return self.records.setdefault(record, len(self.records))
 
     def folded(
@@ -247,7 +246,6 @@ class _Grid:
         return xr.Dataset(content, coordinates, attributes)
 
     def about(self) -> dict[str, Any]:
-        """Return attributes that describe the measurement."""
         spec = self.fixed
         testbed = spec["testbed"]
         simulated = testbed["kind"] == labels.SIMULATED

@@ -72,7 +72,6 @@ class DatasetGroup(ABC):
         """Yield the values of the variables; the rest of a variable stays empty."""
 
     def load(self) -> xr.Dataset:
-        """Return the group in memory."""
         outline = self.outline()
         values = {str(name): np.array(variable.values) for name, variable in outline.data_vars.items()}
         for name, where, part in self.slabs():
@@ -96,8 +95,6 @@ _Name = tuple[str, int | None]
 
 
 class Record(NamedTuple):
-    """Samples of a cell."""
-
     names: tuple[_Name, ...]
     clock: bytes  # times in intervals, 64 bits each
     values: NDArray[np.float32]  # one row for each name, one column for each time
@@ -226,8 +223,6 @@ def blocks(shape: Sequence[int], most: int) -> Iterator[tuple[int, int, tuple[sl
 
 
 class Columns(NamedTuple):
-    """Transfers of a cell."""
-
     numbers: NDArray[np.float64]
     """One row for each of _NUMBERS (None is NaN), one column for each transfer. Sizes are exact to 9 PB."""
     texts: list[Sequence[str]]  # one list for each of _TEXTS
@@ -250,8 +245,6 @@ def cell_transfers(transfers: Mapping[str, Sequence[Any]]) -> Columns:
 
 
 class TransferTable(DatasetGroup):
-    """Table of transfers, one row for each."""
-
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         super().__init__(axes, shape)
         self._cells = array("l")

@@ -48,7 +48,6 @@ class Arrangement:
         return values
 
     def size(self, name: str | None) -> int:
-        """Return the number of values of an axis, or one without an axis."""
         return 1 if name is None else self.cells.sizes[name]
 
 
@@ -125,7 +124,6 @@ def axis_values(content: xr.Dataset, name: str) -> list[Any]:
 
 
 def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return every combination of the values of some axes."""
     values = itertools.product(*(axis_values(content, name) for name in names))
     return [dict(zip(names, row, strict=True)) for row in values]
 

@@ -41,7 +41,6 @@ def escape_math(text: str) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return an axis' name for people."""
     return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
 
@@ -93,7 +92,6 @@ def band_note(summary: xr.Dataset, shown_as: str = "Bands and bars") -> str:
 
 
 def throughput_note(summary: xr.Dataset) -> str:
-    """Describe the throughput, and the bands and bars around it."""
     return f"{mean_note(summary)} {band_note(summary)}"
 
 

@@ -163,7 +163,6 @@ def draw_map(
 
 
 def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:
-    """Draw a pattern over a cell of a map."""
     axes.add_patch(Rectangle((column, row), 1, 1, linewidth=0, **look))
 
 

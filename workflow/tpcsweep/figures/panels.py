@@ -213,7 +213,6 @@ def styled(style: Any = _STYLE) -> Iterator[None]:
 
 @styled()
 def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
-    """Return a figure that explains why there is none."""
     figure = Figure(figsize=(6.4, 3.0), layout="constrained")
     axes = figure.subplots()
     axes.set_axis_off()
@@ -223,7 +222,6 @@ def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
 
 
 def cell_marks(cells: xr.Dataset) -> list[str]:
-    """Return the marks that occur, in the order of `MARKS`."""
     return [name for name in MARKS if bool(cells[name].any())]
 
 

@@ -69,8 +69,6 @@ class Change:
 
 @dataclass(frozen=True)
 class SweepHistory:
-    """Runs of a sweep, oldest first, and changes between them."""
-
     runs: Sequence[Run]
     skipped_files: Mapping[str, str]  # files that are not runs of this history, with the reason
     cells: xr.Dataset  # result of `runs.join_runs`

@@ -154,7 +154,6 @@ _PROGRAMS: tuple[tuple[str, set[str], Callable[[Row], Iterator[Row]]], ...] = (
 
 
 def recognize(table: pd.DataFrame) -> None:
-    """Add settings to a table of k8s-netperf or of the testing-harness."""
     columns = set(table.columns)
     if {"Driver", "Profile", "Parallelism", "Avg Throughput", "Throughput Metric"} <= columns:
         table.attrs["settings"] = _netperf(table)

@@ -73,7 +73,6 @@ def listening(name: str) -> set[int]:
 
 
 def interface_to(address: str) -> str:
-    """Return the interface that reaches an address."""
     done = processes.run(["ip", "-json", "route", "get", address], check=True)
     return str(json.loads(done.stdout)[0]["dev"])
 

@@ -53,7 +53,6 @@ class _Cells:
         return ", ".join(self.axis(name, int(self.places[name][cell])) for name in several)
 
     def several(self) -> list[str]:
-        """Return the axes with two or more values, except repetitions."""
         return [name for name, values in self.axes.items() if len(values) > 1 and name != REPETITION]
 
 

@@ -29,14 +29,11 @@ _SMALLEST = 1e-3  # Gbit/s, so small that the search never continues beyond the 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Results of the fitted models of a dataset."""
-
     fitted: xr.DataArray  # fitted throughput over the axes, without repetitions, Gbit/s
     section: dict[str, Any]  # content of the page's section
 
 
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
-    """Return the results of the models, or None without a chosen model."""
     fits = read_fits(models)
     if not fits.chosen:
         return None

@@ -146,7 +146,6 @@ class Link(contextlib.AbstractContextManager["Link"]):
             self.commands.batch(["tc", "-n", namespace], changed)
 
     def fault(self) -> str | None:
-        """Return which part of the path has ended, or None."""
         return None if self.line is None else self.line.fault()
 
     def close(self) -> None:

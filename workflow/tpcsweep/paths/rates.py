@@ -185,7 +185,6 @@ def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarra
 
 
 def _held(wanted: RequestedPath) -> float:
-    """Return the bytes on a full path without a queue."""
     return wanted.bandwidth * BYTES * wanted.rtt / 1000
 
 

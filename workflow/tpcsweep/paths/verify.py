@@ -55,8 +55,6 @@ class Measured:
 
 
 class Rate(NamedTuple):
-    """Rate at which bytes left a path."""
-
     bandwidth: float  # Gbit/s
     calm: bool  # whether the machine was calm enough for the rate to be the path's own
 
@@ -230,7 +228,6 @@ def wire_bytes(arrived: dict[str, int], payload: int, header: int) -> float:
 
 
 def allowed_rtt(requested: float) -> float:
-    """Return the tolerance of an RTT, in ms."""
     return max(RTT_TOLERANCE[0] * requested, RTT_TOLERANCE[1])
 
 

@@ -98,8 +98,6 @@ class Data:
 
 @dataclass(frozen=True)
 class Caption:
-    """Texts of a figure next to its data."""
-
     title: str
     notes: tuple[str, ...]
     claims: tuple[JudgedClaim, ...]

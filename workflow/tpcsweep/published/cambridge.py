@@ -100,7 +100,6 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 
 @styled()
 def concurrent_flows(data: Data, caption: Caption) -> Figure:
-    """Draw rate against flows, rate against time, and the table of transfers."""
     summary, found = data.summary, sums(data)
     cells = summary[["throughput", *_ENDS]].mean("repetition")
     figure, [against, time, table] = panels_with_claims([3], 3.3, 3.4, caption)

@@ -232,7 +232,6 @@ def _claims(axes: Axes, claims: Sequence[JudgedClaim], high: float) -> None:
 
 
 def _lines(claim: JudgedClaim) -> list[tuple[str, str, bool]]:
-    """The lines of a claim, with their colours and whether they are bold."""
     verdict = claim.verdict
     word = claim.word + (f" ({verdict.outcome.value})" if claim.role == INPUT else "")
     effect = verdict.effect or textwrap.shorten(verdict.reason, 4 * _LETTERS, placeholder=" …")
