@@ -159,21 +159,14 @@ class Series(DatasetGroup):
     def slabs(self) -> Iterator[Slab]:
         known = {one: row for row, one in enumerate(dict.fromkeys(itertools.chain(*self._names)))}
         rows_of = {names: np.array([known[one] for one in names], int) for names in self._names}
-        times_of = {
-            clock: _indices(np.searchsorted(self._places, np.frombuffer(clock, np.int64)))
-            for clock in self._clocks
-        }
+        times_of = {one: np.searchsorted(self._places, np.frombuffer(one, np.int64)) for one in self._clocks}
         for first, last, where in blocks(self._shape, self._most):
             block = np.full((len(known), last - first, self._places.size), np.nan, np.float32)
             for point, number in enumerate(self._record_at[first:last]):
-                if number < 0:
-                    continue
-                record = self._records[number]
-                rows, time = rows_of[record.names], times_of[record.clock]
-                if isinstance(time, slice):
-                    block[rows, point, time] = record.values
-                else:
-                    block[rows[:, None], point, time] = record.values
+                if number >= 0:
+                    record = self._records[number]
+                    rows, times = rows_of[record.names], times_of[record.clock]
+                    block[rows[:, None], point, times] = record.values
             lengths = [part.stop - part.start for part in where]
             for (name, origin), values in zip(known, block, strict=True):
                 if not np.isnan(values).all():
@@ -189,10 +182,6 @@ class Series(DatasetGroup):
     @property
     def _most(self) -> int:
         return _CHUNK // max(1, self._places.size)
-
-
-def _indices(places: NDArray[np.int64]) -> NDArray[np.int64] | slice:
-    return slice(places[0], places[-1] + 1) if places.size and (np.diff(places) == 1).all() else places
 
 
 def _box(shape: Sequence[int], most: int) -> tuple[int, ...]:
