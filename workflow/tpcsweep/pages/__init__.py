@@ -90,16 +90,13 @@ def comparisons(results: Path) -> list[dict[str, str]]:
     for file in sorted(results.glob("*/comparison.json")):
         page = file.with_name("compare.html")
         if is_file(page):
+            try:
+                text = str(json.loads(file.read_text(encoding="utf-8"))["summary"])
+            except (OSError, ValueError, KeyError, TypeError):
+                text = "its comparison.json cannot be read"
             folder = file.parent.name
-            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": _compared(file)})
+            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": text})
     return found
-
-
-def _compared(file: Path) -> str:
-    try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["summary"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "its comparison.json cannot be read"
 
 
 def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> dict[str, Any]:

@@ -251,11 +251,9 @@ def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     status = summary["status"].values.ravel()
-    counts = {
-        said: int((status == STATUS.index(name)).sum())
-        for name, said in (("failed", "failed"), ("not_measured", "were not measured"))
-    }
-    said = " and ".join(f"{count} {text}" for text, count in counts.items() if count)
+    names = {"failed": "failed", "not_measured": "were not measured"}
+    counts = [(int((status == STATUS.index(name)).sum()), text) for name, text in names.items()]
+    said = " and ".join(f"{count} {text}" for count, text in counts if count)
     if said:
         yield Sentence(f"{len(status)} cells: {said}.", _places(status != STATUS.index("ok")))
 
