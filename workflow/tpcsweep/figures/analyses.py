@@ -24,7 +24,7 @@ from tpcsweep.figures.labels import (
     wrapped,
 )
 from tpcsweep.figures.maps import colours
-from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
+from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled, tiles
 from tpcsweep.flags import BROKEN
 from tpcsweep.hardware import Hardware
 from tpcsweep.numbers import CONFIDENCE
@@ -49,8 +49,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
         return placeholder(summary, _NODES, found.summary())
     named = len(known) <= _MOST_NAMED
     high = 0.6 + (0.2 * len(known) if named else 0.06 * _MOST_NAMED * 3)
-    figure = Figure(figsize=(6.4, max(1.6, high)), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 6.4, max(1.6, high), (0, 0))
     at = np.arange(len(known))
     effect = known[["ratio", "ratio_low", "ratio_high"]].to_numpy().T - 1
     axes.axvline(0, color="#555555", linewidth=1)
@@ -78,8 +77,7 @@ def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
     if not known:
         return placeholder(summary, _ROUNDS, "Every cell was measured: there is nothing to estimate.")
     shares, errors, noises = ([entry[name] for entry in known] for name in ("share", "error", "noise"))
-    figure = Figure(figsize=(5.2, 3.2), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 5.2, 3.2, (0, 0))
     (total,) = axes.plot(shares, errors, "o-", label="cells not measured")
     (noise,) = axes.plot(shares, noises, ":", color="#666666", label="noise, which more cells do not reduce")
     line = axes.axhline(log["asked"], linestyle="--", color="black", label="target error")

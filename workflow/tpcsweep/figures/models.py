@@ -103,8 +103,7 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     """Draw the mean absolute error of left-out cells by model; `choice` is a result of `Choice.to_dict`."""
     scores = pd.DataFrame(choice["scores"])
     errors = pd.DataFrame(choice["errors"])
-    figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 7.6, 0.25 * len(scores) + 2.1, (0, 0))
     names = [name_text(name) for name in scores["model"]]
     places = np.arange(len(scores))
     axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over all left-out cells")

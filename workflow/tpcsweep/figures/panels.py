@@ -213,8 +213,7 @@ def styled(style: Any = _STYLE) -> Iterator[None]:
 
 @styled()
 def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
-    figure = Figure(figsize=(6.4, 3.0), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 6.4, 3.0, (0, 0))
     axes.set_axis_off()
     axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
     finish(figure, summary, topic, [])
