@@ -25,7 +25,7 @@ def history_content(history: SweepHistory) -> dict[str, Any]:
     last = history.runs[-1]
     times = np.array([run.ended.timestamp() for run in history.runs])
     across = _scaled(times, times.min(), times.max()) if len(times) > 1 else np.array([50.0])
-    marks = [float(across[change.place - 1 : change.place + 1].mean()) for change in history.changes]
+    marks = [round(float(across[one.place - 1 : one.place + 1].mean()), 2) for one in history.changes]
     return {
         "name": last.identity[0],
         "made": last.made,
@@ -42,12 +42,12 @@ def history_content(history: SweepHistory) -> dict[str, Any]:
             }
             for each in history.changes
         ],
-        "broken": [{"cell": cell, "message": message} for cell, message in history.broken],
+        "broken": history.broken,
         "trend": _trend(history, across, marks),
         "axes": [name_text(axis) for axis in history.axes],
         "rows": list(_rows(history, across)),
         "scale": between(*_span(_ratios(history))),
-        "marks": [round(mark, 2) for mark in marks],
+        "marks": marks,
         "since": day(history.runs[history.changes[-1].place]) if history.changes else "",
         "runs": list(_runs(history)),
         "left_out": sorted(history.skipped_files.items()),
@@ -62,28 +62,16 @@ def _trend(history: SweepHistory, across: Floats, marks: Sequence[float]) -> dic
     levels = [float(part[np.isfinite(part)].mean()) if np.isfinite(part).any() else np.nan for part in parts]
     ratios, steps = np.exp(mean - levels[0]), np.exp(np.array(levels) - levels[0])
     low, high = _span(ratios)
-    up, level = (100 - _scaled(values, low, high) for values in (ratios, steps))
     ticks = np.array([tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high])
-    bounds = [0.0, *marks, 100.0]
+    up, level, scale = ((100 - _scaled(values, low, high)).round(2) for values in (ratios, steps, ticks))
+    texts = [f"{day(run)}: {ratio:.3f}" for run, ratio in zip(history.runs, ratios, strict=True)]
+    dates = [f"{history.runs[change.place].ended:%Y-%m-%d}" for change in history.changes]
+    bounds = itertools.pairwise([0.0, *marks, 100.0])
     return {
-        "dots": [
-            {"x": round(float(x), 2), "y": round(float(y), 2), "text": f"{day(run)}: {ratio:.3f}"}
-            for run, x, y, ratio in zip(history.runs, across, up, ratios, strict=True)
-            if np.isfinite(y)
-        ],
-        "steps": [
-            {"x1": round(bounds[at], 2), "x2": round(bounds[at + 1], 2), "y": round(float(y), 2)}
-            for at, y in enumerate(level)
-            if np.isfinite(y)
-        ],
-        "marks": [
-            {"x": round(mark, 2), "text": f"{history.runs[change.place].ended:%Y-%m-%d}"}
-            for mark, change in zip(marks, history.changes, strict=True)
-        ],
-        "ticks": [
-            {"y": round(float(100 - y), 2), "text": short(tick)}
-            for tick, y in zip(ticks, _scaled(ticks, low, high), strict=True)
-        ],
+        "dots": [dot for dot in zip(across.round(2), up, texts, strict=True) if np.isfinite(dot[1])],
+        "steps": [(*ends, y) for ends, y in zip(bounds, level, strict=True) if np.isfinite(y)],
+        "marks": list(zip(marks, dates, strict=True)),
+        "ticks": list(zip(scale, map(short, ticks), strict=True)),
     }
 
 
