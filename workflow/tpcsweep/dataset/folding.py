@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold cells into the groups of a dataset over one grid, and write the groups to one file.
-
-`fold` takes the cells that `cells.reduced_cells` reads: the summary has a row of each, the other groups its samples and
-transfers.
-"""
+"""Fold cells into the groups of a dataset over one grid, and write the groups to one file."""
 
 import hashlib
 import math

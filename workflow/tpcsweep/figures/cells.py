@@ -27,11 +27,7 @@ _SIDES = {"source_cpu": ("source", "#0072B2", "o"), "destination_cpu": ("destina
 
 @styled()
 def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
-    """Draw goodput over time of single cells, warm-up shaded, with mean and interval of the rest.
-
-    If there are more cells than panels, cells with warnings and invalid ones precede others, which are evenly spread
-    over the grid; the figure notes the selection.
-    """
+    """Draw goodput over time of single cells, warm-up shaded, with mean and interval of the rest."""
     dimensions = [str(name) for name in summary["throughput"].dims]
     goodput = samples["goodput"].load()  # a file's other series may exceed the memory
     measured = np.argwhere(goodput.notnull().any("time").values)

@@ -44,8 +44,7 @@ class Arrangement:
     def plane(self, name: str, where: Mapping[str, Any]) -> NDArray[Any]:
         """Return one panel's values in rows of y and columns of x."""
         part = self.cells[name].sel(where).transpose(*(axis for axis in (self.y, self.x) if axis is not None))
-        values: NDArray[Any] = part.values.reshape(self.size(self.y), self.size(self.x))
-        return values
+        return np.asarray(part.values.reshape(self.size(self.y), self.size(self.x)))
 
     def size(self, name: str | None) -> int:
         return 1 if name is None else self.cells.sizes[name]
@@ -119,8 +118,7 @@ def thin_axes(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrang
 
 
 def axis_values(content: xr.Dataset, name: str) -> list[Any]:
-    values: list[Any] = content[name].values.tolist()
-    return values
+    return list(content[name].values.tolist())
 
 
 def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:

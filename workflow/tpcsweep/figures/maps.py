@@ -297,10 +297,7 @@ def _mark_surface(
     points: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
     norm: Normalize,
 ) -> None:
-    """Draw marks on points, or on the floor if there is no value; each further mark of a point is smaller.
-
-    Marks have the colours of the values that they hide.
-    """
+    """Draw marks on points in their colours, or on the floor without a value; each further one is smaller."""
     x, y, z = points
     before = np.zeros(z.shape, int)
     colours = _colours(z, norm)

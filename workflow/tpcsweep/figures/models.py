@@ -125,10 +125,7 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
 
 
 def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure | None:
-    """Return a rotatable surface of the model over streams × RTT, or None if one of them is no axis.
-
-    It shows the measured cells; a menu chooses the setting of the other axes.
-    """
+    """Return a rotatable surface over streams × RTT, with cells and a menu of other axes; None without both."""
     import plotly.graph_objects as go
 
     x_name, y_name, others = _layout(observations)

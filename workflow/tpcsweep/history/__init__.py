@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """History of a repeated sweep: dated runs, change points, and settings that changed with them.
 
-Kept datasets become runs, and runs become one grid of cells over time (`runs`). Change points in it are reported with
-their size and with changed settings. `comparing` computes the sizes: the runs between two change points are the
-repetitions of one side.
+The runs between two change points are the repetitions of one side of a comparison, which gives a change its size.
 """
 
 import itertools
@@ -169,15 +167,11 @@ def sentence(history: SweepHistory, change: Change) -> str:
 def _where(comparison: Comparison) -> Iterator[str]:
     """Yield each axis whose values differ in verdict, with its values by verdict."""
     for axis, values in comparison.parts.groupby("axis", sort=False):
-        told = []
-        for verdict, those in values.groupby("verdict", sort=False):
-            pairs = zip(those["value"], those["ratio"], strict=True)
-            told.append(
-                f"{verdict} at "
-                + ", ".join(f"{axis_text(axis, one)} ({short(ratio)})" for one, ratio in pairs)
-            )
+        told: dict[str, list[str]] = {}
+        for verdict, value, ratio in values[["verdict", "value", "ratio"]].itertuples(index=False):
+            told.setdefault(verdict, []).append(f"{axis_text(axis, value)} ({short(ratio)})")
         if len(told) > 1:
-            yield f"by {axis}: " + ", ".join(told)
+            yield f"by {axis}: " + ", ".join(f"{word} at {', '.join(texts)}" for word, texts in told.items())
 
 
 def day(run: Run) -> str:

@@ -293,14 +293,13 @@ def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> dict[str, Any]
     ]
     for at in np.ravel(summary.attrs.get("excluded", [])).astype(int):
         paths[at] = "", ""
-    deployments = list(dict.fromkeys(deployment for deployment, _ in paths))
-    place_of = {deployment: at for at, deployment in enumerate(deployments)}
+    deployments = _distinct([deployment for deployment, _ in paths])
     return {
         "folder": summary.attrs["cells"],
         "command": summary.attrs["command"],
-        "deployments": deployments,
-        "deployment": [place_of[deployment] for deployment, _ in paths],
+        "deployments": deployments["texts"],
+        "deployment": deployments["at"],
         "cell": [cell for _, cell in paths],
-        "logs": [exists(f"logs/{deployment}") for deployment in deployments],
+        "logs": [exists(f"logs/{deployment}") for deployment in deployments["texts"]],
         "files": [exists(f"cells/{deployment}/{cell}.json") for deployment, cell in paths],
     }

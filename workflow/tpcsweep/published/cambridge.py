@@ -66,8 +66,7 @@ def sums(data: Data) -> pd.DataFrame:
 def _ended_well(data: Data) -> pd.DataFrame:
     """Return successful transfers of the first repetition, with `rate` over their sending time."""
     transfers = data.transfers.to_dataframe().reset_index()
-    if "repetition" in transfers:
-        transfers = transfers[transfers["repetition"] == transfers["repetition"].min()]
+    transfers = transfers[transfers["repetition"] == transfers["repetition"].min()]
     if "rtt" not in transfers:
         transfers = transfers.assign(rtt=float(data.summary["rtt"]))
     ended = transfers[transfers["ok"] == 1].dropna(subset=["first_byte"])
