@@ -256,7 +256,7 @@ class _Grid:
             for name, version in (record.get("software") or {}).items():
                 software.setdefault(name, set()).add(str(version))
         made = "simulated" if simulated else "measured"
-        begun, over = _iso(started.min()), _iso(ended.max())
+        begun, over = np.datetime_as_string([started.min(), ended.max()], unit="s", timezone="UTC").tolist()
         # Simulated results have no time of measurement.
         covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": over}
         return {
@@ -290,10 +290,6 @@ def _about_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "claims_used_as_inputs": " ".join(inputs),
         "claims_that_follow_from_assumptions": orjson.dumps(assumed).decode(),
     }
-
-
-def _iso(moment: np.datetime64) -> str:
-    return f"{np.datetime_as_string(moment, unit='s')}Z"
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
