@@ -49,14 +49,10 @@ class DatasetError(ValueError):
 
 
 class UnusableError(DatasetError):
-    """Source without a complete cell, or with another specification than the wanted one."""
-
-    def __init__(self, source: Source, reason: str) -> None:
-        super().__init__(source, reason)  # original objects, so that processes can pickle them
-        self.source, self.reason = source, reason
+    """Source without a complete cell, or with another specification than the wanted one; and the reason."""
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.reason}"
+        return "{}: {}".format(*self.args)
 
 
 class Row(NamedTuple):
@@ -102,9 +98,10 @@ class Reader:
         except UnusableError as error:
             if wanted is None:
                 raise
-            row = unmeasured_row(f"its file was set aside: {error.reason}")
+            reason = error.args[1]
+            row = unmeasured_row(f"its file was set aside: {reason}")
             place = self._place(str(source), wanted)
-            return Reduced(str(source), place, self._fixed(wanted), row, unusable=error.reason)
+            return Reduced(str(source), place, self._fixed(wanted), row, unusable=reason)
 
     def _usable(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
         try:
