@@ -143,8 +143,6 @@ def _notes(summary: xr.Dataset, rows: int, every: int) -> list[str]:
 
 def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
     """Return figures of successful cells, and the outcome of all measured ones."""
-    if REPETITION not in summary["throughput"].dims:
-        summary = summary.expand_dims(REPETITION, axis=-1)
     broken, measured = flagged(summary, BROKEN), summary["status"] != STATUS.index("not_measured")
     well = (summary["status"] == STATUS.index("ok")) & ~broken
     throughput = summary["throughput"].where(well & (summary["throughput"] > 0))

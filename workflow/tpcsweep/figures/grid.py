@@ -71,8 +71,6 @@ def arrange_axes(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
 
 def _combined(summary: xr.Dataset) -> xr.Dataset:
     """Return the mean over successful repetitions, with a band that spans all their intervals."""
-    if REPETITION not in summary["throughput"].dims:
-        summary = summary.expand_dims(REPETITION)
     status = summary["status"]
     # Predictions complete the surface of a sweep in rounds: see `rounds.surface_with_predictions`.
     predicted = summary["predicted"] if "predicted" in summary else xr.zeros_like(status, bool)

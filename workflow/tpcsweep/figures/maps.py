@@ -219,8 +219,6 @@ def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
 
 def _limits_of(summary: xr.Dataset) -> xr.Dataset:
     """Return the repetitions' most frequent limit (index in `LIMITS`, -1: none) and their mean throughput."""
-    if REPETITION not in summary["limit"].dims:
-        summary = summary.expand_dims(REPETITION)
     judged = summary["limit"] != ""
     counts = xr.concat([(summary["limit"] == name).sum(REPETITION) for name in _NAMES], "name")
     return xr.Dataset(

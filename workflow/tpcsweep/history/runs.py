@@ -140,8 +140,6 @@ def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
 
 def _together(summary: xr.Dataset) -> xr.Dataset:
     summary = summary.reset_coords(drop=True)  # without fixed coordinates, which all results would inherit
-    if REPETITION not in summary["throughput"].dims:
-        summary = summary.expand_dims(REPETITION)
     ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
     several = summary.sizes[REPETITION] > 1
     # The spread between runs describes several repetitions better than their intervals.

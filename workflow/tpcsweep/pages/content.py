@@ -138,7 +138,7 @@ def sparkline(summary: xr.Dataset) -> dict[str, str]:
 def _grid(summary: xr.Dataset) -> dict[str, Any]:
     """Return the axes in the order of the flattened grid, and the indices of the initial x and y."""
     dimensions = [str(name) for name in summary["throughput"].dims]
-    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True))
+    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True))
     return {
         "axes": [
             {
@@ -203,8 +203,7 @@ def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
 
 
 def _points(summary: xr.Dataset, forecast: Forecast | None) -> dict[str, Any]:
-    ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
-    mean = ok.mean(REPETITION) if REPETITION in ok.dims else ok
+    mean = summary["throughput"].where(summary["status"] == STATUS.index("ok")).mean(REPETITION)
     if forecast is None:
         return {"value": _texts(mean)}
     fitted = forecast.fitted.transpose(*mean.dims)

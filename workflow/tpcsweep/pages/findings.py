@@ -207,9 +207,8 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
     """
     shape = tuple(map(len, cells.axes.values()))
     number = np.arange(len(cells.throughput)).reshape(shape)
-    logs = settings = np.ma.log(cells.throughput.reshape(shape))  # masked without a positive number
-    if REPETITION in cells.axes:
-        settings = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
+    logs = np.ma.log(cells.throughput.reshape(shape))  # masked without a positive number
+    settings = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
     texts, held = [], set[int]()
     for axis in cells.several():
         values = cells.axes[axis]

@@ -39,7 +39,7 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
         return None
     observations = observe(summary)
     model, formula, _ = select_models(fits, observations, {})
-    points = summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True)
+    points = summary[["throughput"]].isel({REPETITION: 0}, drop=True)
     names = [str(name) for name in points.coords if name in Parameters.model_fields]
     fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
     plans = _plans(model, formula, observations)
