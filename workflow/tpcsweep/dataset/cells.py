@@ -21,7 +21,7 @@ from tpcsweep.dataset.groups import Columns, Record, cell_samples, cell_transfer
 from tpcsweep.dataset.labels import MASKS, STATUS
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.linux import signals
-from tpcsweep.results import DamagedError, parse_cell
+from tpcsweep.results import parse_cell
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 FORMAT = 1  # supported version of cell files
@@ -105,7 +105,10 @@ class Reader:
 
     def _usable(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
         try:
-            cell, name = _read(source), str(source)
+            cell = parse_cell(source.text if isinstance(source, Line) else source.read_bytes())
+            if cell.get("format") != FORMAT:
+                raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")
+            name = str(source)
             spec = complete(cell["spec"])
             if wanted is not None and spec != wanted:
                 raise UnusableError(source, f"of another specification: {differences(spec, wanted)}")
@@ -173,18 +176,6 @@ def cell_row(cell: Mapping[str, Any]) -> Row:
 
 def provenance_json(provenance: Mapping[str, Any]) -> bytes:
     return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)  # equal records have equal bytes
-
-
-def _read(source: Source) -> dict[str, Any]:
-    try:
-        cell = parse_cell(source.text if isinstance(source, Line) else source.read_bytes())
-    except IsADirectoryError as error:
-        raise UnusableError(source, "a folder") from error
-    except DamagedError as error:
-        raise UnusableError(source, str(error)) from error
-    if cell.get("format") != FORMAT:
-        raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")
-    return cell
 
 
 def differences(measured: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:
