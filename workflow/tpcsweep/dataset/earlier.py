@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open, check, copy and complete datasets, those from elsewhere and of earlier versions too.
 
-An unreadable file causes a one-line error with the fix.
-
 Earlier datasets lack newer variables. The copy gets them without values, so that readers need to know one version only.
 """
 

@@ -211,10 +211,7 @@ def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
 
 
 def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
-    texts = np.full(values.shape, "", dtype=object)
-    for index, value in np.ndenumerate(values):
-        texts[index] = "" if np.isnan(value) else short(value)
-    return texts
+    return np.vectorize(lambda value: "" if np.isnan(value) else short(value), otypes=[object])(values)
 
 
 def _limits_of(summary: xr.Dataset) -> xr.Dataset:

@@ -32,11 +32,7 @@ _FEW = 3
 
 @styled()
 def fitted(observations: Observations, fit: Predictor) -> Figure:
-    """Draw measured cells with their errors, and the model as lines with its own 95 % interval.
-
-    Throughput is drawn over streams, one line for each RTT and one panel for each setting of the other axes; at most 24
-    panels of 8 lines.
-    """
+    """Draw measured cells with their errors, and the model as lines with its own 95 % interval."""
     x, curves, others = _layout(observations)
     frame = _classed(observations)
     parts = _parts(frame, others)

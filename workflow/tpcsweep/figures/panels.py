@@ -92,11 +92,7 @@ MARKS = {
 def lay_out(
     grid: Arrangement, wide: float, high: float, projection: str | None = None
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
-    """Return a figure with one panel (`wide` × `high` inches) for every value of the panel axes.
-
-    Returns:
-        The figure, its panels with their values of the axes, and notes on omitted panels.
-    """
+    """Return a figure, its panels (inches `wide` × `high`) with their axes' values, and notes on omitted ones."""
     rows = grid.panels()
     if len(set(map(len, rows))) > 1:  # if panels lack cells, rows are no table
         rows = [list(itertools.chain.from_iterable(rows))]

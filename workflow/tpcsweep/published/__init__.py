@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """Figure or table of a publication, and its reproduction.
-
-    config/published.yaml lists the figures whose data come from sweeps, each with the testbed that simulates its
-    hardware.
-    """
+    """Figure or table of a publication, and its reproduction."""
 
     name: str  # name of its sweep, config/published/NAME.yaml, unless the figure has a source
     title: str

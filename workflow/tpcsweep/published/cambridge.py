@@ -82,11 +82,7 @@ def _at_the_smallest_rtt(transfers: pd.DataFrame) -> pd.DataFrame:
 
 
 def rates(data: Data, count: int) -> tuple[Any, Any]:
-    """Return the total rate of `count` flows over time, with bytes spread evenly over each sending time.
-
-    Returns:
-        Ends of bins in s, and their rates in Gbit/s.
-    """
+    """Return ends of bins in s, and the rate of `count` flows in Gbit/s, each constant while it sends."""
     transfers = _at_the_smallest_rtt(_ended_well(data))
     part = transfers[transfers["streams"] == count]
     edges = np.linspace(0, part["end"].max() if len(part) else 1.0, _BINS + 1)
