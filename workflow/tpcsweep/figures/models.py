@@ -75,9 +75,7 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
     top = 1.05 * float(measured.max())
     figure = Figure(figsize=(max(2.9 * len(fits) + 0.8, 6.0), 5.6), layout="constrained")
     grid = figure.subplots(2, len(fits), squeeze=False, sharex=True, sharey="row")
-    drawn = None
-    for column, fit in enumerate(fits.values()):
-        above, below = grid[:, column]
+    for (above, below), fit in zip(grid.T, fits.values(), strict=True):
         estimate = fit.estimate(observations.frame)
         drawn = above.scatter(measured, estimate, s=14, linewidth=0, **look)
         above.plot([0, top], [0, top], color="#555555", linewidth=1, linestyle=":")
@@ -88,7 +86,7 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
         below.set_xlabel(f"{observations.data_kind} (Gbit/s)")
     grid[0, 0].set_ylabel("fitted (Gbit/s)")
     grid[1, 0].set_ylabel("residual (standard errors)")
-    if drawn is not None and by_rtt:
+    if by_rtt:
         figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
     add_header(figure, f"Fitted against {observations.data_kind}: {observations.label}", [])
     return figure
