@@ -22,7 +22,6 @@ from tpcsweep.dataset.labels import data_origin, with_beyond_path
 from tpcsweep.figures.grid import arrange_axes, axis_values
 from tpcsweep.figures.labels import name_text
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.files import number
 from tpcsweep.flags import FLAGS, GRADES, graded
 from tpcsweep.numbers import short
 from tpcsweep.pages.findings import disturbance, doubtful, findings
@@ -97,7 +96,6 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     ok = status == STATUS.index("ok")
     return {
         "name": str(told["sweep"]),
-        "title": str(told["title"]),
         "made": data_origin(summary),
         "simulated": told["testbed_kind"] == "simulation",
         "from": str(told["measured_from"]),
@@ -234,11 +232,9 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
     with np.errstate(invalid="ignore"):
         levels = np.rint(taken / np.where(top > 0, top, 1)[:, None] * _LEVELS)
     coded = np.where(np.isfinite(levels), levels, _LEVELS + 1).clip(0, _LEVELS + 1).astype(np.uint8)
-    step = float(samples["time"].values[-1]) / points
     return {
         "points": points,
-        "step": number(step, 4),
-        "step_text": short(step),
+        "step_text": short(float(samples["time"].values[-1]) / points),
         "top": _texts(top),
         "bytes": base64.b64encode(coded.tobytes()).decode(),
     }
