@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION, cell_paths
-from tpcsweep.dataset import STATUS, describe, flag_masks, flagged
+from tpcsweep.dataset import STATUS, flag_masks, flagged
 from tpcsweep.dataset.labels import data_origin, with_beyond_path
 from tpcsweep.figures.grid import arrange_axes, axis_values
 from tpcsweep.figures.labels import name_text
@@ -141,7 +141,6 @@ def _grid(summary: xr.Dataset) -> dict[str, Any]:
         "axes": [
             {
                 "label": name_text(name),
-                "about": describe(name).long_name,
                 "repetition": name == REPETITION,
                 "values": [value_text(name, value) for value in axis_values(summary, name)],
             }
