@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of fitted models: curves over cells, fitted against measured, and prediction errors."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -20,9 +18,6 @@ from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
 from tpcsweep.numbers import plain
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go  # type: ignore[import-untyped]
 
 _MOST_PANELS = 24
 _MOST_LINES = 8
@@ -118,9 +113,9 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     return figure
 
 
-def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure | None:
-    """Return a rotatable surface over streams × RTT, with cells and a menu of other axes; None without both."""
-    import plotly.graph_objects as go
+def interactive_surface(observations: Observations, fit: Predictor) -> Any:
+    """Return a rotatable plotly.Figure over streams × RTT with a menu of other axes, or None without both."""
+    import plotly.graph_objects as go  # type: ignore[import-untyped]
 
     x_name, y_name, others = _layout(observations)
     if x_name is None or y_name is None:

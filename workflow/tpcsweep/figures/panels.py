@@ -4,8 +4,6 @@
 Text from data is escaped in the pages made from notebooks.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -13,15 +11,17 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import BEFORE, value_text
 from tpcsweep.dataset.labels import data_origin
@@ -29,11 +29,6 @@ from tpcsweep.figures.grid import Arrangement, evenly
 from tpcsweep.figures.labels import escape_math, name_text, panel_title
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import plain, short
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-    from pandas.io.formats.style import Styler  # type: ignore[import-untyped]
 
 COLOURS = "viridis"
 INVALID = "#D55E00"  # fill colour of marks on cells with invalid figures
@@ -266,8 +261,8 @@ def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) 
     display(Image(Path(folder) / f"{name}.png", width=width, alt=alt or name))  # type: ignore[no-untyped-call]
 
 
-def as_table(frame: pd.DataFrame, *, index: bool = True) -> Styler:
-    """Return a table for a page: rounded numbers, "" for NaN, and escaped HTML."""
+def as_table(frame: pd.DataFrame, *, index: bool = True) -> Any:
+    """Return a pandas Styler for a page: rounded numbers, "" for NaN, and escaped HTML."""
     table = frame.style.format(_numbers(short), na_rep="", escape="html")
     for axis in ("index", "columns"):
         table = table.format_index(_numbers(plain), escape="html", axis=axis).format_index_names(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readings of counters ten times a second, the time series from them, and thinning of long ones."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import threading
@@ -191,7 +189,7 @@ class Sampler:
         self._failure: Exception | None = None
         self._history: ThinnedHistory[Reading] = ThinnedHistory(most)
 
-    def __enter__(self) -> Sampler:
+    def __enter__(self) -> Self:
         with counters_read():
             self._history.add(self._read())
         self._thread.start()
