@@ -221,8 +221,7 @@ def join_runs(runs: Sequence[Run]) -> xr.Dataset:
 def log_throughput(cells: xr.Dataset) -> Floats:
     """Return logarithms of throughput, runs × cells, last axis fastest; NaN for unmeasured cells."""
     flat = cells["throughput"].transpose(REPETITION, ...).values
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.log(flat.reshape(len(flat), -1).astype(float)))
+    return np.asarray(np.log(flat.reshape(len(flat), -1)))
 
 
 def mean_log_ratio(logs: Floats) -> Floats:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION, cell_paths
@@ -226,26 +227,17 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
     flat = goodput.transpose(*summary["throughput"].dims, "time")
     # One part of the grid at a time, because all samples of many cells would exceed the memory.
     parts = (flat.isel({flat.dims[0]: first}).values.reshape(-1, times) for first in range(flat.shape[0]))
-    taken = np.concatenate([_means(part, points) for part in parts]).astype(np.float32)
-    top = np.nanmax(np.where(np.isfinite(taken), taken, 0), axis=1)
-    with np.errstate(invalid="ignore"):
-        levels = np.rint(taken / np.where(top > 0, top, 1)[:, None] * _LEVELS)
-    coded = np.where(np.isfinite(levels), levels, _LEVELS + 1).clip(0, _LEVELS + 1).astype(np.uint8)
+    bins = np.arange(times) * points // times
+    means = np.concatenate([pd.DataFrame(part.T).groupby(bins).mean().T for part in parts])
+    top = np.nan_to_num(means).max(axis=1)
+    levels = np.rint(means / np.where(top > 0, top, 1)[:, None] * _LEVELS)
+    coded = np.nan_to_num(levels, nan=_LEVELS + 1).astype(np.uint8)
     return {
         "points": points,
         "step_text": short(float(samples["time"].values[-1]) / points),
         "top": _texts(top),
         "bytes": base64.b64encode(coded.tobytes()).decode(),
     }
-
-
-def _means(series: NDArray[Any], points: int) -> NDArray[Any]:
-    edges = np.linspace(0, series.shape[1], points + 1).round().astype(int)[:-1]
-    known = np.isfinite(series)
-    sums, counts = (
-        np.add.reduceat(rows, edges, 1) for rows in (np.where(known, series, 0), known.astype(int))
-    )
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.ticker import MaxNLocator
 
 from tpcsweep.comparing.effects import FASTER, SAME, SLOWER, Floats
@@ -99,9 +100,8 @@ def _rows(history: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
 
 def _ratios(history: SweepHistory) -> Floats:
     """Return runs × cells."""
-    logs = log_throughput(history.cells)
-    known = np.isfinite(logs)
-    return np.asarray(np.exp(logs - np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)))
+    logs = pd.DataFrame(log_throughput(history.cells))
+    return np.asarray(np.exp(logs - logs.mean()))
 
 
 def _changed(change: Change | None, at: int) -> dict[str, str]:
