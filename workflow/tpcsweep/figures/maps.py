@@ -267,11 +267,18 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
         linewidth=0.15 if crowded else 0.4,
         alpha=0.9,
     )
+    colours = np.where(np.isnan(values)[..., None], 1.0, colormaps[COLOURS](norm(np.nan_to_num(values))))
     if not crowded:
-        known = np.isfinite(values)
-        size, colours = 14 if _patches(values) else 60, _colours(values, norm)[known]
-        axes.scatter(across[known], along[known], values[known], s=size, color=colours, zorder=3, **_DOT)
-    _mark_surface(axes, grid, where, (across, along, values), norm)
+        known, size = np.isfinite(values), 14 if _patches(values) else 60
+        points = across[known], along[known], values[known]
+        axes.scatter(*points, s=size, color=colours[known], zorder=3, **_DOT)
+    before = np.zeros(values.shape, int)
+    for name in cell_marks(grid.cells):  # on points in their colours, or on the floor; each further one is smaller
+        chosen = grid.plane(name, where).astype(bool)
+        look = {"marker": MARKS[name].marker, "s": 60.0 / 2.2 ** before[chosen], "zorder": 4, **_DOT}
+        look["color"] = [MARKS[name].face(colour) for colour in map(to_hex, colours[chosen])]
+        axes.scatter(across[chosen], along[chosen], np.nan_to_num(values[chosen]), **look)
+        before += chosen
     for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
         ticks = spaced(at, _MOST_TICKS)
         set_ticks(at[ticks], np.array(labels.tick_labels(grid, name))[ticks])
@@ -285,33 +292,10 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
     axes.set_title(labels.wrapped([labels.panel_title(where)], 34), y=1.0)
 
 
-def _mark_surface(
-    axes: Axes3D,
-    grid: Arrangement,
-    where: Mapping[str, Any],
-    points: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
-    norm: Normalize,
-) -> None:
-    """Draw marks on points in their colours, or on the floor without a value; each further one is smaller."""
-    x, y, z = points
-    before = np.zeros(z.shape, int)
-    colours = _colours(z, norm)
-    for name in cell_marks(grid.cells):
-        chosen = grid.plane(name, where).astype(bool)
-        look = {"marker": MARKS[name].marker, "s": 60.0 / 2.2 ** before[chosen], "zorder": 4, **_DOT}
-        look["color"] = [MARKS[name].face(colour) for colour in map(to_hex, colours[chosen])]
-        axes.scatter(x[chosen], y[chosen], np.nan_to_num(z[chosen]), **look)
-        before += chosen
-
-
 def _patches(values: NDArray[np.float64]) -> bool:
     """Return whether any four neighbours have values, because a surface without such a patch is invisible."""
     known = np.isfinite(values)
     return bool((known[1:, 1:] & known[:-1, 1:] & known[1:, :-1] & known[:-1, :-1]).any())
-
-
-def _colours(values: NDArray[np.float64], norm: Normalize) -> NDArray[np.float64]:
-    return np.where(np.isnan(values)[..., None], 1.0, colormaps[COLOURS](norm(np.nan_to_num(values))))
 
 
 @styled()

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import xarray as xr
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, open_group
@@ -38,11 +37,26 @@ def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool
     `listed` the page links the list of all sweeps even if it does not exist yet.
     """
     whole = dataset if whole is None else whole
+    folder, models = dataset.parent, current(dataset)
+    in_results = page.parent == folder and dataset.name == "dataset.nc"
+    claims = folder / "claims.json"
+    judged = dataset.name == "dataset.nc" and is_up_to_date(claims, dataset)
+    linked = [
+        (name, what) for name, what in _FILES.items() if page.parent == folder and is_file(folder / name)
+    ]
+    summary = load(whole)
     # The samples of 10⁴ cells are read in parts.
     with open_group(whole, "samples") as samples:
-        summary = load(whole)
-        transfers = load(whole, TRANSFERS_GROUP)
-        shown = page_content(summary, samples, transfers, **_beside(dataset, page, summary, listed))
+        shown = page_content(
+            summary,
+            samples,
+            load(whole, TRANSFERS_GROUP),
+            files=linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
+            claims=orjson.loads(claims.read_bytes()) if judged else [one.to_dict() for one in judge(summary)],
+            forecast=forecast_of(summary, models) if models else None,
+            overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
+            exists=lambda path: in_results and (folder / path).exists(),
+        )
     write_text(page, render("page", **shown))
 
 
@@ -97,21 +111,3 @@ def comparisons(results: Path) -> list[dict[str, str]]:
             folder = file.parent.name
             found.append({"page": f"{folder}/{page.name}", "name": folder, "text": text})
     return found
-
-
-def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> dict[str, Any]:
-    """Return the arguments of `page_content` that are not in the dataset."""
-    folder, models = dataset.parent, current(dataset)
-    in_results = page.parent == folder and dataset.name == "dataset.nc"
-    claims = folder / "claims.json"
-    judged = dataset.name == "dataset.nc" and is_up_to_date(claims, dataset)
-    linked = [
-        (name, what) for name, what in _FILES.items() if page.parent == folder and is_file(folder / name)
-    ]
-    return {
-        "files": linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
-        "claims": orjson.loads(claims.read_bytes()) if judged else [each.to_dict() for each in judge(summary)],
-        "forecast": forecast_of(summary, models) if models else None,
-        "overview": f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
-        "exists": lambda path: in_results and (folder / path).exists(),
-    }

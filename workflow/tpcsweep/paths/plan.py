@@ -11,8 +11,7 @@ Emulator = Literal["none", "netem", "delayline"]
 
 INTERFACE = "tpc-path"  # name of the path's interface in both routers
 
-KIB = 1024
-SUPER_PACKET = 64 * KIB  # largest GSO packet; a tbf segments packets above its burst, which costs CPU
+SUPER_PACKET = 1 << 16  # largest GSO packet; a tbf segments packets above its burst, which costs CPU
 LARGEST_LIMIT = 2**32 - 1  # bytes, largest limit of tbf
 LARGEST = 100.0  # Gbit/s
 SMALLEST_BANDWIDTH = 0.001  # Gbit/s; below, one packet of 9000 bytes takes longer than 72 ms
@@ -106,7 +105,7 @@ def describe_limit(path: Path) -> dict[str, Any]:
 
 def memory(path: Path) -> int:
     """Return the most bytes in the delay line per direction: one-way BDP, full queue, `sent_ahead`, 16 MiB."""
-    return bdp(path) // 2 + queue_bytes(path) + sent_ahead(path) + 16 * KIB * KIB
+    return bdp(path) // 2 + queue_bytes(path) + sent_ahead(path) + (16 << 20)
 
 
 def tick_ns(path: Path) -> int:
