@@ -42,12 +42,13 @@ class Rtt:
     samples: int
 
 
-class Link(contextlib.AbstractContextManager["Link"]):
-    """Running path between the interfaces tpc-path of the namespaces `near` and `far`."""
+class Link(contextlib.ExitStack):
+    """Running path between the interfaces tpc-path of the namespaces `near` and `far`, which remain when it closes."""
 
     def __init__(
         self, path: Path, emulator: Emulator, near: tuple[str, str], far: tuple[str, str], commands: Commands
     ) -> None:
+        super().__init__()
         self.path, self.emulator = path, emulator
         self.near, self.near_address = near[0], near[1].partition("/")[0]
         self.far, self.far_address = far[0], far[1].partition("/")[0]
@@ -55,7 +56,6 @@ class Link(contextlib.AbstractContextManager["Link"]):
         self.line: delayline.DelayLine | None = None
         self.base_rtt = 0.0  # ms that the delay line itself costs, subtracted from the delay
         self._interfaces: list[Interface] = []
-        self._opened = contextlib.ExitStack()
 
     def describe(self) -> dict[str, Any]:
         """Return the settings of the path, and the kernel's view of them, as plain values for JSON."""
@@ -148,13 +148,6 @@ class Link(contextlib.AbstractContextManager["Link"]):
     def fault(self) -> str | None:
         return None if self.line is None else self.line.fault()
 
-    def close(self) -> None:
-        """Remove the path and end its processes, but keep the namespaces. Idempotent."""
-        self._opened.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _delete(self) -> None:
         with contextlib.suppress(CommandError):  # the namespace, and the veth pair with it, may be gone
             self.commands.run(["ip", "-n", self.near, "link", "delete", INTERFACE])
@@ -184,9 +177,9 @@ def connect(
         undo.push(link)
         if emulator == "delayline":
             link.line = delayline.DelayLine(path, CALIBRATION, near[0], far[0], commands, folder, prefix)
-            link._opened.callback(link.line.close)
+            link.callback(link.line.close)
         else:
-            link._opened.callback(link._delete)
+            link.callback(link._delete)
             mtu = f"{INTERFACE} mtu {path.mtu}"
             pair = f"link add {mtu} type veth peer name {mtu} netns {far[0]}"
             commands.batch(["ip", "-n", near[0]], [pair])
@@ -202,7 +195,7 @@ def connect(
         if link.line:
             for namespace, _ in ends:
                 link._interfaces.append(Interface(namespace, INTERFACE))
-                link._opened.callback(link._interfaces[-1].close)
+                link.callback(link._interfaces[-1].close)
             calibrate_line(link)
         undo.pop_all()
     return link
