@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of analyses: comparison of releases, effect of nodes, and rounds of an adaptive sweep."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,15 +15,7 @@ from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
 from tpcsweep.figures.grid import arrange_axes, axis_values, combinations, evenly
-from tpcsweep.figures.labels import (
-    axis_label,
-    escape_math,
-    name_text,
-    panel_title,
-    rate_label,
-    tick_labels,
-    wrapped,
-)
+from tpcsweep.figures.labels import axis_label, escape_math, name_text, panel_title, rate_label, tick_labels
 from tpcsweep.figures.maps import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled, tiles
 from tpcsweep.flags import BROKEN
@@ -117,7 +110,7 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
             _means(axes, part[name], x, curve, palette)
             axes.set_ylabel(label)
         _shares(line[-1], part, x)
-        line[0].set_title(wrapped([panel_title(where)], 36))
+        line[0].set_title(textwrap.fill(panel_title(where), 36))
     grid = arrange_axes(summary[["throughput"]], (x, curve))
     for axes in panels[-1]:
         axes.set_xticks(range(grid.size(x)), tick_labels(grid, x), rotation=30, ha="right")

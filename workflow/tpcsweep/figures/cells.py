@@ -2,6 +2,7 @@
 """Figures of cells: goodput over time, and each side's CPU against throughput."""
 
 import math
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.figures.grid import axis_values, evenly
-from tpcsweep.figures.labels import confidence, panel_title, rate_label, wrapped
+from tpcsweep.figures.labels import confidence, panel_title, rate_label
 from tpcsweep.figures.panels import MARKS, finish, placeholder, point_handle, styled, tiles
 from tpcsweep.flags import FLAGS, graded
 
@@ -45,7 +46,8 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
         if int(cell["status"]) == _FAILED:
             flags.insert(0, MARKS["failed"].meaning)
         title = panel_title({name: cell[name].item() for name in varying})
-        axes.set_title(wrapped([title, *flags], 34), fontsize=7.5)
+        lines = (textwrap.fill(text, 34) for text in (title, *flags) if text)
+        axes.set_title("\n".join(lines), fontsize=7.5)
     for axes in panels[::4]:
         axes.set_ylabel(rate_label(summary, "goodput"))
     for lowest in panels[-4:]:  # the lowest of each column, because rows have four panels

@@ -2,7 +2,6 @@
 """Arrangement of cells for figures: repetitions combined, axes placed. Nothing is drawn here."""
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -90,17 +89,6 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     return xr.Dataset({"throughput": throughput.mean(REPETITION), "low": low, "high": high, **marks})
 
 
-def spaced(at: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """Choose positions of ticks, by index: all if few, otherwise with room for `most` labels."""
-    if len(at) <= most:
-        return np.arange(len(at))
-    chosen: list[int] = []
-    for place in np.argsort(at, kind="stable"):
-        if not chosen or at[place] - at[chosen[-1]] >= np.ptp(at) / most:
-            chosen.append(int(place))
-    return np.array(chosen)
-
-
 def evenly(size: int, most: int) -> NDArray[np.int64]:
     """Choose at most `most` of `size` indices, evenly, including the first and the last."""
     return np.linspace(0, max(0, size - 1), min(size, most)).round().astype(np.int64)
@@ -122,14 +110,3 @@ def axis_values(content: xr.Dataset, name: str) -> list[Any]:
 def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
     values = itertools.product(*(axis_values(content, name) for name in names))
     return [dict(zip(names, row, strict=True)) for row in values]
-
-
-def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
-    """Return positions of values on an axis: logarithmic or to scale; words and infinities evenly."""
-    values = axis_values(cells, name)
-    if any(isinstance(value, str) or math.isinf(value) for value in values):
-        return np.arange(len(values), dtype=float)
-    numbers = np.array(values, dtype=float)
-    if name == "streams" or (numbers.min() > 0 and numbers.max() >= 16 * numbers.min()):
-        return np.asarray(np.log2(numbers))
-    return numbers

@@ -3,8 +3,7 @@
 
 import math
 import re
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import xarray as xr
@@ -63,11 +62,6 @@ def axis_label(name: str | None) -> str:
         return ""
     unit = describe(name).units
     return escape_math(name_text(name)) if unit in ("", "1", "B") else f"{name_text(name)} ({unit})"
-
-
-def wrapped(texts: Sequence[str], wide: int) -> str:
-    """Join the non-empty texts as lines, wrapped to `wide` characters."""
-    return "\n".join(textwrap.fill(text, wide) for text in texts if text)
 
 
 def mean_note(summary: xr.Dataset) -> str:
