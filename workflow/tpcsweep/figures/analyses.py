@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
-from tpcsweep.figures.grid import arrange_axes, axis_values, combinations, evenly
+from tpcsweep.figures.grid import arrange_axes, combinations, evenly
 from tpcsweep.figures.labels import axis_label, escape_math, name_text, panel_title, rate_label, tick_labels
 from tpcsweep.figures.maps import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled, tiles
@@ -115,7 +115,7 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     for axes in panels[-1]:
         axes.set_xticks(range(grid.size(x)), tick_labels(grid, x), rotation=30, ha="right")
         axes.set(xlabel=axis_label(x), xlim=(-0.5, grid.size(x) - 0.5))
-    handles = curve_handles(curve, axis_values(summary, curve), palette)
+    handles = curve_handles(curve, summary[curve].values.tolist(), palette)
     handles += [point_handle(*look) for look in _SHARES.values()]
     finish(figure, summary, f"{name_text(x)} compared", _notes(summary, len(rows), len(every)), handles)
     return figure

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from tpcsweep.dataset import STATUS, flagged
-from tpcsweep.figures.grid import axis_values, evenly
+from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import confidence, panel_title, rate_label
 from tpcsweep.figures.panels import MARKS, finish, placeholder, point_handle, styled, tiles
 from tpcsweep.flags import FLAGS, graded
@@ -95,7 +95,7 @@ def cpu(summary: xr.Dataset) -> Figure:
     """Draw each side's CPU against throughput: one point for each cell, one panel for each value of cores."""
     if not any(summary[name].notnull().any() for name in _SIDES):
         return placeholder(summary, "CPU", "No cell has the CPU of its origins.")
-    every = axis_values(summary, "cores") if "cores" in summary["throughput"].dims else [None]
+    every = summary["cores"].values.tolist() if "cores" in summary["throughput"].dims else [None]
     across = [every[place] for place in evenly(len(every), _MOST_PANELS)]
     notes = ["Each repetition of a cell is a point."]
     if len(across) < len(every):

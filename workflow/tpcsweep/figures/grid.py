@@ -103,10 +103,6 @@ def thin_axes(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrang
     return replace(grid, cells=grid.cells.isel(kept)), said
 
 
-def axis_values(content: xr.Dataset, name: str) -> list[Any]:
-    return list(content[name].values.tolist())
-
-
 def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
-    values = itertools.product(*(axis_values(content, name) for name in names))
+    values = itertools.product(*(content[name].values.tolist() for name in names))
     return [dict(zip(names, row, strict=True)) for row in values]

@@ -12,7 +12,7 @@ from matplotlib.font_manager import findfont, get_font
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
-from tpcsweep.figures.grid import Arrangement, axis_values
+from tpcsweep.figures.grid import Arrangement
 from tpcsweep.numbers import plain
 
 CAPITALS = ("mtu", "rtt", "tcp")  # words that figures write in capitals
@@ -47,13 +47,10 @@ def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
     """Return the tick labels of an axis, without its unit if the axis label has it."""
     if name is None:
         return [""]
-    unit = describe(name).units
-    if unit in ("", "1", "B"):  # sizes are easier to read each in its own unit
-        return [_drawn(name, value) for value in axis_values(grid.cells, name)]
-    return [
-        value_text(name, value) if math.isinf(value) else plain(value)
-        for value in axis_values(grid.cells, name)
-    ]
+    values = grid.cells[name].values.tolist()
+    if describe(name).units in ("", "1", "B"):  # sizes are easier to read each in its own unit
+        return [_drawn(name, value) for value in values]
+    return [value_text(name, value) if math.isinf(value) else plain(value) for value in values]
 
 
 def axis_label(name: str | None) -> str:

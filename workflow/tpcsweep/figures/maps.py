@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures import labels
-from tpcsweep.figures.grid import Arrangement, arrange, arrange_axes, axis_values, evenly, thin_axes
+from tpcsweep.figures.grid import Arrangement, arrange, arrange_axes, evenly, thin_axes
 from tpcsweep.figures.panels import (
     COLOURS,
     MARKS,
@@ -287,7 +287,7 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
 
 def _positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
     """Return positions of values on an axis: logarithmic or to scale; words and infinities evenly."""
-    values = axis_values(cells, name)
+    values = cells[name].values.tolist()
     if any(isinstance(value, str) or math.isinf(value) for value in values):
         return np.arange(len(values), dtype=float)
     numbers = np.array(values, dtype=float)
@@ -352,7 +352,7 @@ def draw_lines(
             axes.set_ylabel(labels.rate_label(summary))
         axes.grid(visible=True, alpha=0.3)
     handles = []
-    for at, value in enumerate(axis_values(grid.cells, grid.y) if grid.y else ()):
+    for at, value in enumerate(grid.cells[grid.y].values.tolist() if grid.y else ()):
         label = labels.panel_title({str(grid.y): value})
         handles.append(Line2D([], [], color=palette[at], linestyle=_STYLES[at % 2], label=label))
     if bounded:
@@ -368,7 +368,7 @@ def colours(count: int) -> list[Colour]:
 def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Sequence[Colour]) -> None:
     x = _positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
-    names = axis_values(grid.cells, grid.y) if grid.y else [None]
+    names = grid.cells[grid.y].values.tolist() if grid.y else [None]
     for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
         if grid.empty({**where, grid.y: value} if grid.y else where):
             continue

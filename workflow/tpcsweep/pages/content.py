@@ -20,7 +20,7 @@ from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION, cell_paths
 from tpcsweep.dataset import STATUS, flag_masks, flagged
 from tpcsweep.dataset.labels import data_origin, with_beyond_path
-from tpcsweep.figures.grid import arrange_axes, axis_values
+from tpcsweep.figures.grid import arrange_axes
 from tpcsweep.figures.labels import name_text
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.flags import FLAGS, GRADES, graded
@@ -125,7 +125,7 @@ def sparkline(summary: xr.Dataset) -> dict[str, str]:
         return {"line": ""}
     top = float(means[known].max()) or 1.0
     points = zip(known * 100 / (len(means) - 1), 29 - 28 * means[known] / top, strict=True)
-    first, *_, last = (value_text(axis, value) for value in axis_values(summary, axis))
+    first, *_, last = (value_text(axis, value) for value in summary[axis].values.tolist())
     return {
         "line": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
         "top": f"{short(top)} Gbit/s",
@@ -143,7 +143,7 @@ def _grid(summary: xr.Dataset) -> dict[str, Any]:
             {
                 "label": name_text(name),
                 "repetition": name == REPETITION,
-                "values": [value_text(name, value) for value in axis_values(summary, name)],
+                "values": [value_text(name, value) for value in summary[name].values.tolist()],
             }
             for name in dimensions
         ],
@@ -272,7 +272,7 @@ def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> dict[str, Any]
         return None
     names = [str(name) for name in summary["throughput"].dims]
     # A coordinate is infinite if the parameter is null.
-    values = ([None if v == math.inf else v for v in axis_values(summary, name)] for name in names)
+    values = ([None if v == math.inf else v for v in summary[name].values.tolist()] for name in names)
     paths = [
         cell_paths(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
         for place in itertools.product(*values)
