@@ -38,12 +38,10 @@ def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool
     """
     whole = dataset if whole is None else whole
     folder, models = dataset.parent, current(dataset)
-    in_results = page.parent == folder and dataset.name == "dataset.nc"
-    claims = folder / "claims.json"
-    judged = dataset.name == "dataset.nc" and is_up_to_date(claims, dataset)
-    linked = [
-        (name, what) for name, what in _FILES.items() if page.parent == folder and is_file(folder / name)
-    ]
+    beside, of_results = page.parent == folder, dataset.name == "dataset.nc"
+    in_results, claims = beside and of_results, folder / "claims.json"
+    judged = of_results and is_up_to_date(claims, dataset)
+    linked = [(name, what) for name, what in _FILES.items() if beside and is_file(folder / name)]
     summary = load(whole)
     # The samples of 10⁴ cells are read in parts.
     with open_group(whole, "samples") as samples:
