@@ -87,9 +87,7 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fits = {name: fit(model, observations) for name, model in models.items()}
     save_fits(folder / "models.json", "made up", fits, choose(models, observations, fits, learned={}))
     made = forecast(summary, folder / "models.json")
-    file.write_text(
-        render("page", **page_content(summary, folded.samples, folded.transfers, forecast=made))
-    )
+    file.write_text(render("page", **page_content(summary, folded.samples, folded.transfers, forecast=made)))
     return file
 
 

@@ -204,7 +204,8 @@ def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
 
 
 def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
-    return np.vectorize(lambda value: "" if np.isnan(value) else short(value), otypes=[object])(values)
+    rounded = np.vectorize(lambda value: "" if np.isnan(value) else short(value), otypes=[object])
+    return np.asarray(rounded(values))
 
 
 def _limits_of(summary: xr.Dataset) -> xr.Dataset:
@@ -266,7 +267,8 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
         points = across[known], along[known], values[known]
         axes.scatter(*points, s=size, color=colours[known], zorder=3, **_DOT)
     before = np.zeros(values.shape, int)
-    for name in cell_marks(grid.cells):  # on points in their colours, or on the floor; each further one is smaller
+    # On points in their colours, or on the floor; each further mark of a point is smaller.
+    for name in cell_marks(grid.cells):
         chosen = grid.plane(name, where).astype(bool)
         look = {"marker": MARKS[name].marker, "s": 60.0 / 2.2 ** before[chosen], "zorder": 4, **_DOT}
         look["color"] = [MARKS[name].face(colour) for colour in map(to_hex, colours[chosen])]
