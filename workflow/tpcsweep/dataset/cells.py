@@ -117,7 +117,7 @@ class Reader:
                 return Reduced(name, place, fixed, unmeasured_row(cell["message"]))
             samples = cell_samples(cell["samples"], spec["measurement"]["interval"])
             return Reduced(name, place, fixed, cell_row(cell), samples, cell_transfers(cell["transfers"]))
-        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, IsADirectoryError) as error:
             raise UnusableError(source, f"{_NO_CELL}: {error!r}") from error
         except ValueError as error:
             raise error if isinstance(error, DatasetError) else UnusableError(source, str(error)) from error
