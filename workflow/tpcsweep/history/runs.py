@@ -129,10 +129,12 @@ def _ended(summary: xr.Dataset) -> datetime:
 
 def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
     """Yield runs that do not belong to this history: another sweep, or partly repeated and kept again."""
-    for at, run in enumerate(runs):
+    ours = [run for run in runs if run.identity == runs[-1].identity]
+    for run in runs:
         if run.identity != runs[-1].identity:
             yield run.file, "it belongs to sweep {} on testbed {}".format(*run.identity)
-        elif again := next((later for later in runs[at + 1 :] if run.starts & later.starts), None):
+    for at, run in enumerate(ours):
+        if again := next((later for later in ours[at + 1 :] if run.starts & later.starts), None):
             yield run.file, f"{again.file} contains these measurements and newer ones"
 
 
