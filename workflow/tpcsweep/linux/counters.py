@@ -86,8 +86,8 @@ class ProcessTable:
         if now - self._when >= REUSE_SECONDS:
             found = {}
             for pid in filter(str.isdigit, os.listdir("/proc")):
-                # It may end meanwhile.
-                with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat", "rb", 0) as file:  # noqa: PTH123
+                stat = f"/proc/{pid}/stat"  # the process may end meanwhile
+                with suppress(FileNotFoundError, ProcessLookupError), open(stat, "rb", 0) as file:  # noqa: PTH123
                     found[int(pid)] = parse_stat(file.read())
             self._processes, self._when = found, now
         return self._processes
