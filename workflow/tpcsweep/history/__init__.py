@@ -116,17 +116,22 @@ def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHisto
         told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
         raise HistoryError(f"there is no run that a history can use{': ' if told else ''}{told}")
     cells = join_runs(runs)
-    logs = log_throughput(cells)
-    found = changes(logs)
-    before = changes(logs[:-1]) if len(runs) > FEWEST_RUNS else {}
-    places = [0, *found, len(runs)]
-    return SweepHistory(
-        runs,
-        left_out,
-        cells,
-        [_change(cells, runs, places[at : at + 3], p, before) for at, p in enumerate(found.values())],
-        _broken(cells),
-    )
+    logs, mean = log_throughput(cells), mean_cell(cells)
+    found, before = changes(logs), changes(logs[:-1])
+    sides = [{REPETITION: slice(*side)} for side in itertools.pairwise([0, *found, len(runs)])]
+    located = [
+        Change(
+            place,
+            p,
+            compare(mean.isel(first), mean.isel(then)).overall,
+            compare(cells.isel(first), cells.isel(then), ("before", "after")),
+            # One more run may move the best place of a small change to a neighbour.
+            not any(abs(place - earlier) < FEWEST_RUNS_BETWEEN for earlier in before),
+            changed_settings(runs[place - 1], runs[place]),
+        )
+        for (place, p), (first, then) in zip(found.items(), itertools.pairwise(sides), strict=True)
+    ]
+    return SweepHistory(runs, left_out, cells, located, _broken(cells))
 
 
 def failures(history: SweepHistory, fail_on: str | None) -> list[str]:
@@ -185,23 +190,6 @@ def changed_settings(before: Run, after: Run) -> list[Difference]:
     )
     found = (Difference(name, ours.get(name, ""), theirs.get(name, "")) for name in (ours | theirs))
     return [each for each in found if each.before != each.after]
-
-
-def _change(
-    cells: xr.Dataset, runs: Sequence[Run], places: Sequence[int], p: float, before: Mapping[int, float]
-) -> Change:
-    first, place, end = places
-    before_it, after_it = ({REPETITION: slice(*side)} for side in ((first, place), (place, end)))
-    mean = mean_cell(cells)
-    return Change(
-        place,
-        p,
-        compare(mean.isel(before_it), mean.isel(after_it)).overall,
-        compare(cells.isel(before_it), cells.isel(after_it), ("before", "after")),
-        # One more run may move the best place of a small change to a neighbour.
-        not any(abs(place - earlier) < FEWEST_RUNS_BETWEEN for earlier in before),
-        changed_settings(runs[place - 1], runs[place]),
-    )
 
 
 def _names(cells: xr.Dataset) -> list[str]:
