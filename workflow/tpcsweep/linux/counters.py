@@ -85,9 +85,10 @@ class ProcessTable:
         now = time.monotonic()
         if now - self._when >= REUSE_SECONDS:
             found = {}
-            for pid in filter(str.isdigit, os.listdir("/proc")):
-                stat = f"/proc/{pid}/stat"  # the process may end meanwhile
-                with suppress(FileNotFoundError, ProcessLookupError), open(stat, "rb", 0) as file:  # noqa: PTH123
-                    found[int(pid)] = parse_stat(file.read())
+            for entry in os.scandir("/proc"):
+                stat = f"{entry.path}/stat"  # the process may end meanwhile
+                if entry.name.isdigit():
+                    with suppress(FileNotFoundError, ProcessLookupError), open(stat, "rb", 0) as file:  # noqa: PTH123
+                        found[int(entry.name)] = parse_stat(file.read())
             self._processes, self._when = found, now
         return self._processes
