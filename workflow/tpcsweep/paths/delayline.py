@@ -79,13 +79,6 @@ def compiled(folder: File, commands: Commands) -> File:
     return binary
 
 
-def _programs() -> File:
-    beside = File(sys.prefix) / "bin"
-    if os.access(beside, os.W_OK):
-        return beside
-    return File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
-
-
 class DelayLine:
     """Running delay line, which never outlives the process that started it.
 
@@ -108,7 +101,9 @@ class DelayLine:
         `folder` gets the statistics file. The words of `prefix` come before the command, for example to place it in a
         cgroup; they must exec, not fork. Raises PathError.
         """
-        binary = compiled(_programs(), commands)
+        beside = File(sys.prefix) / "bin"
+        cache = File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
+        binary = compiled(beside if os.access(beside, os.W_OK) else cache, commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
         self._file.write_bytes(bytes(3 * _WORDS * 8))
         with self._file.open("r+b") as file:
