@@ -15,7 +15,7 @@ from typing import Any
 
 from tornado.httpclient import AsyncHTTPClient
 from tornado.websocket import WebSocketClientConnection, websocket_connect
-from tpcsweep.pages.content import PageExtras, page_content
+from tpcsweep.pages.content import page_content
 from tpcsweep.templates import render
 
 from tests.support.browser import CHROMIUM
@@ -41,7 +41,7 @@ async def main() -> None:
         folder = Path(name)
         data = large(folder)
         begun = time.perf_counter()
-        text = render("page", **page_content(*data, PageExtras()))
+        text = render("page", **page_content(*data))
         print(f"made in {time.perf_counter() - begun:.1f} s, {len(text.encode()) / 1e6:.1f} MB")
         (folder / "index.html").write_text(text)
         times = [await visit(folder / "index.html", folder / f"profile{run}") for run in range(RUNS)]

@@ -9,7 +9,7 @@ import xarray as xr
 from tpcsweep import dataset
 from tpcsweep.dataset import flag_masks
 from tpcsweep.models import MODELS, choose, fit, observe, save_fits
-from tpcsweep.pages.content import PageExtras, page_content
+from tpcsweep.pages.content import page_content
 from tpcsweep.pages.forecast import forecast
 from tpcsweep.templates import render
 
@@ -86,8 +86,8 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     observations, models = observe(summary), {name: MODELS[name] for name in ("usl", "constant")}
     fits = {name: fit(model, observations) for name, model in models.items()}
     save_fits(folder / "models.json", "made up", fits, choose(models, observations, fits, learned={}))
-    beside = PageExtras(forecast=forecast(summary, folder / "models.json"))
-    file.write_text(render("page", **page_content(summary, folded.samples, folded.transfers, beside)))
+    made = forecast(summary, folder / "models.json")
+    file.write_text(render("page", **page_content(summary, folded.samples, folded.transfers, forecast=made)))
     return file
 
 
@@ -147,5 +147,5 @@ def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
 
 def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "index.html"
-    file.write_text(render("page", **page_content(*large(tmp_path), PageExtras())))
+    file.write_text(render("page", **page_content(*large(tmp_path))))
     assert framed(file, tmp_path, 1200, LAYOUT)["cells"] == 10_000

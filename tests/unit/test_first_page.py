@@ -25,7 +25,7 @@ from tpcsweep.figures.panels import as_table, as_text
 from tpcsweep.files import write_text
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import short
-from tpcsweep.pages.content import PageExtras, page_content
+from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.forecast import gains
 from tpcsweep.templates import as_json, percent, render
@@ -55,7 +55,7 @@ def summary(folded: Folded) -> xr.Dataset:
 
 
 def content(folded: Folded, summary: xr.Dataset, *claims: dict[str, str]) -> dict[str, Any]:
-    return page_content(summary, folded.samples, folded.transfers, PageExtras(claims=[*claims]))
+    return page_content(summary, folded.samples, folded.transfers, claims=claims)
 
 
 def shown(folded: Folded, summary: xr.Dataset, *claims: dict[str, str]) -> BeautifulSoup:
@@ -161,7 +161,7 @@ def test_a_number_is_the_same_on_the_page_in_the_table_and_in_figures(tmp_path: 
     summary, samples, transfers = large(tmp_path, 8, 9)
     dataset.write_table(summary, tmp_path / "cells.csv")
     table = pd.read_csv(tmp_path / "cells.csv")
-    made = page_content(summary, samples, transfers, PageExtras())
+    made = page_content(summary, samples, transfers)
     for column, name in (("value", "throughput"), ("low", "throughput_low"), ("high", "throughput_high")):
         assert made["data"]["cells"][column] == [short(value) for value in table[name]]
     drawn = {text.get_text() for axes in limits(summary).axes for text in axes.texts}
@@ -248,7 +248,7 @@ def test_each_cell_can_be_measured_again(folded: Folded, tmp_path: Path, repeat:
 def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
     summary, samples, transfers = large(tmp_path)
     summary.attrs |= {"cells": "results/large/cells", "command": "snakemake", "repeat": "cells"}
-    page = render("page", **page_content(summary, samples, transfers, PageExtras()))
+    page = render("page", **page_content(summary, samples, transfers))
     assert len(page.encode()) < 10e6
 
 

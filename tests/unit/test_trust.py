@@ -204,13 +204,13 @@ def test_a_sampler_that_is_full_says_what_its_interval_has_become() -> None:
 
 def test_the_first_byte_of_a_file_is_noticed_and_not_its_making(tmp_path: Path) -> None:
     def noticed(name: str) -> None:
-        wait_until(lambda: first.when(name) is not None, "its first byte is noticed")
+        wait_until(lambda: first.times.get(name) is not None, "its first byte is noticed")
 
     first = FirstBytes(tmp_path)
     files = DestinationFiles(tmp_path, first)
     with (tmp_path / "a").open("wb") as file:
         time.sleep(0.2)
-        assert first.when("a") is None
+        assert first.times.get("a") is None
         before = time.monotonic()
         file.write(b"x" * 10)
         file.flush()
@@ -221,7 +221,7 @@ def test_the_first_byte_of_a_file_is_noticed_and_not_its_making(tmp_path: Path) 
     when, size = files.remove("a")
     assert when is not None and when >= before
     assert size == 20
-    assert first.when("a") is None
+    assert first.times.get("a") is None
     assert files.present() == {}  # it shows what was sampled
     files.arrived()
     assert files.present()["at once"].size == 1
@@ -236,12 +236,12 @@ def test_a_later_write_does_not_delay_the_first_byte_of_a_file_that_was_made_wit
     times = []
     for name in ("a", "b"):  # events come in order: that of b after the write to a
         (folder / name).hardlink_to(made)
-        wait_until(lambda name=name: first.when(name) is not None, "its first byte is noticed")
-        times.append(first.when("a"))
+        wait_until(lambda name=name: first.times.get(name) is not None, "its first byte is noticed")
+        times.append(first.times.get("a"))
         with (folder / "a").open("ab") as file:
             file.write(b"y")
     first.close()
-    assert times[0] == times[1] == first.when("a")
+    assert times[0] == times[1] == first.times.get("a")
 
 
 AXES = {"streams": [1, 2], "repetition": [1]}

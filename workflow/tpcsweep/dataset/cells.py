@@ -21,7 +21,7 @@ from tpcsweep.dataset.groups import Columns, Record, cell_samples, cell_transfer
 from tpcsweep.dataset.labels import MASKS, STATUS
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.linux import signals
-from tpcsweep.results import DamagedError, parse_cell
+from tpcsweep.results import parse_cell
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 FORMAT = 1  # supported version of cell files
@@ -32,8 +32,6 @@ _THROUGHPUT = {name for name in SUMMARY if name.startswith("throughput")}
 
 
 class Line(NamedTuple):
-    """Line of a file that contains many cells."""
-
     file: Path
     number: int  # number from 1
     text: bytes
@@ -51,14 +49,10 @@ class DatasetError(ValueError):
 
 
 class UnusableError(DatasetError):
-    """Source without a complete cell, or with another specification than the wanted one."""
-
-    def __init__(self, source: Source, reason: str) -> None:
-        super().__init__(source, reason)  # original objects, so that processes can pickle them
-        self.source, self.reason = source, reason
+    """Source without a complete cell, or with another specification than the wanted one; and the reason."""
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.reason}"
+        return "{}: {}".format(*self.args)
 
 
 class Row(NamedTuple):
@@ -104,13 +98,17 @@ class Reader:
         except UnusableError as error:
             if wanted is None:
                 raise
-            row = unmeasured_row(f"its file was set aside: {error.reason}")
+            reason = error.args[1]
+            row = unmeasured_row(f"its file was set aside: {reason}")
             place = self._place(str(source), wanted)
-            return Reduced(str(source), place, self._fixed(wanted), row, unusable=error.reason)
+            return Reduced(str(source), place, self._fixed(wanted), row, unusable=reason)
 
     def _usable(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
         try:
-            cell, name = _read(source), str(source)
+            cell = parse_cell(source.text if isinstance(source, Line) else source.read_bytes())
+            if cell.get("format") != FORMAT:
+                raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")
+            name = str(source)
             spec = complete(cell["spec"])
             if wanted is not None and spec != wanted:
                 raise UnusableError(source, f"of another specification: {differences(spec, wanted)}")
@@ -119,7 +117,7 @@ class Reader:
                 return Reduced(name, place, fixed, unmeasured_row(cell["message"]))
             samples = cell_samples(cell["samples"], spec["measurement"]["interval"])
             return Reduced(name, place, fixed, cell_row(cell), samples, cell_transfers(cell["transfers"]))
-        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, IsADirectoryError) as error:
             raise UnusableError(source, f"{_NO_CELL}: {error!r}") from error
         except ValueError as error:
             raise error if isinstance(error, DatasetError) else UnusableError(source, str(error)) from error
@@ -144,7 +142,6 @@ class Reader:
 
 
 def unmeasured_row(message: str) -> Row:
-    """Return the row of an unmeasured cell; the message contains the reason."""
     nothing = np.full(len(SUMMARY), np.nan)
     return Row(STATUS.index("not_measured"), message, 0, "", "", nothing, np.datetime64("NaT", "ns"), None)
 
@@ -179,18 +176,6 @@ def cell_row(cell: Mapping[str, Any]) -> Row:
 
 def provenance_json(provenance: Mapping[str, Any]) -> bytes:
     return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)  # equal records have equal bytes
-
-
-def _read(source: Source) -> dict[str, Any]:
-    try:
-        cell = parse_cell(source.text if isinstance(source, Line) else source.read_bytes())
-    except IsADirectoryError as error:
-        raise UnusableError(source, "a folder") from error
-    except DamagedError as error:
-        raise UnusableError(source, str(error)) from error
-    if cell.get("format") != FORMAT:
-        raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")
-    return cell
 
 
 def differences(measured: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open, check, copy and complete datasets, those from elsewhere and of earlier versions too.
 
-An unreadable file causes a one-line error with the fix.
-
 Earlier datasets lack newer variables. The copy gets them without values, so that readers need to know one version only.
 """
 
@@ -150,27 +148,23 @@ def _complete_copy(file: Path, output: Path, given: Path) -> None:
     require_dataset(file, given)
     with replacing_file(output) as part:
         shutil.copyfile(file, part)
-        _complete(part, given.name)
+        summaries, series, moved = (open_group(part, group) for group in GROUPS)
+        with summaries as summary, series as samples, moved as transfers:
+            limit = dict.fromkeys(_LIMIT, np.full(summary["throughput"].shape, "", object))
+            derived = {} if transfers.variables.keys() >= TRANSFERS.keys() else _columns(summary, transfers)
+            added = {
+                None: _later(summary, SUMMARY | _LIMIT, "throughput", limit),
+                "samples": _later(samples, SAMPLES, "goodput", {}),
+                TRANSFERS_GROUP: _later(transfers, TRANSFERS, "start", derived),
+            }
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            before = [summary.attrs["history"]] if "history" in summary.attrs else []
+        if "limit" in added[None]:
+            added[None]["limit"].attrs["flag_meanings"] = " ".join(LIMITS)
+        added[None].attrs["history"] = "\n".join([f"{now} tpcsweep: copied from {given.name}", *before])
+        for group, content in added.items():
+            _append(part, group, content)
     note_checksum(output)
-
-
-def _complete(file: Path, name: str) -> None:
-    summaries, series, moved = (open_group(file, group) for group in GROUPS)
-    with summaries as summary, series as samples, moved as transfers:
-        limit = dict.fromkeys(_LIMIT, np.full(summary["throughput"].shape, "", object))
-        derived = {} if transfers.variables.keys() >= TRANSFERS.keys() else _columns(summary, transfers)
-        added = {
-            None: _later(summary, SUMMARY | _LIMIT, "throughput", limit),
-            "samples": _later(samples, SAMPLES, "goodput", {}),
-            TRANSFERS_GROUP: _later(transfers, TRANSFERS, "start", derived),
-        }
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        before = [summary.attrs["history"]] if "history" in summary.attrs else []
-    if "limit" in added[None]:
-        added[None]["limit"].attrs["flag_meanings"] = " ".join(LIMITS)
-    added[None].attrs["history"] = "\n".join([f"{now} tpcsweep: copied from {name}", *before])
-    for group, content in added.items():
-        _append(file, group, content)
 
 
 def _later(

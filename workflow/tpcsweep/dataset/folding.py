@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold cells into the groups of a dataset over one grid, and write the groups to one file.
-
-`fold` takes the cells that `cells.reduced_cells` reads: the summary has a row of each, the other groups its samples and
-transfers.
-"""
+"""Fold cells into the groups of a dataset over one grid, and write the groups to one file."""
 
 import hashlib
+import math
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -24,7 +21,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset import cells, labels
-from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Row, Source, differences
+from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences
 from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.files import note_checksum, replacing_file
 from tpcsweep.flags import IMPLAUSIBLE
@@ -63,7 +60,7 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
         "long_name": "which of provenance_record the cell was measured under; -1: none",
     },
 }
-"""Attributes of variables that are not figures; each is an attribute of `Summary`."""
+"""Attributes of variables that are not figures; each is an attribute of `_Grid`."""
 
 
 @dataclass(frozen=True)
@@ -133,14 +130,11 @@ def fold(
             grid.add(cell)
     if grid.first is None:
         raise DatasetError("no cell files were given: a dataset needs at least one")
-    if not grid.summary.status.any():
-        why = next(filter(None, grid.summary.message), "")
+    if not grid.status.any():
+        why = next(filter(None, grid.message), "")
         raise DatasetError(f"no cell was measured; reason for {grid.first}: {why}")
-    return grid.folded(
-        grid.fixed["parameters"],
-        {**grid.summary.about(grid.fixed), **attributes},
-        grid.fixed["measurement"]["interval"],
-    )
+    interval = grid.fixed["measurement"]["interval"]
+    return grid.folded(grid.fixed["parameters"], {**grid.about(), **attributes}, interval)
 
 
 def tabulate(
@@ -161,19 +155,24 @@ def tabulate(
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
     for name, values in figures.items():
-        grid.summary.figures[name][at] = values
-    grid.summary.status[at] = labels.STATUS.index("ok")
-    grid.summary.flags[at[invalid]] = labels.MASKS[IMPLAUSIBLE]
-    grid.summary.provenance[at] = grid.summary.number(cells.provenance_json(record))
+        grid.figures[name][at] = values
+    grid.status[at] = labels.STATUS.index("ok")
+    grid.flags[at[invalid]] = labels.MASKS[IMPLAUSIBLE]
+    grid.provenance[at] = grid.number(cells.provenance_json(record))
     return grid.folded(fixed, attributes)
 
 
-class Summary:
+class _Grid:
     """Values of cells in arrays over the flattened grid, without objects per cell, for up to 10⁵ cells."""
 
-    def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
-        self._axes, self._shape = tuple(axes), tuple(shape)
-        size = int(np.prod(shape, dtype=int))
+    def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
+        self.axes = {name: tuple(values) for name, values in axes.items()}
+        self.shape = tuple(map(len, self.axes.values()))
+        self.series = Series(tuple(axes), self.shape)
+        self.moved = TransferTable(tuple(axes), self.shape)
+        self.fixed: dict[str, Any] = {}  # common part of the specifications of all cells
+        self.first: str | None = None
+        size = math.prod(self.shape)
         self._all = np.full((len(SUMMARY), size), np.nan)
         self.figures = dict(zip(SUMMARY, self._all, strict=True))
         self.status = np.zeros(size, np.int8)
@@ -183,25 +182,50 @@ class Summary:
         self.provenance = np.full(size, -1, np.int32)
         self.records: dict[bytes, int] = {}  # distinct provenance records in JSON, with their numbers
 
-    def add(self, at: int, row: Row) -> None:
+    def add(self, cell: Reduced) -> None:
+        at, row = cell.at, cell.row
+        if self.first is None:
+            self.first, self.fixed = cell.source, cell.fixed
+        elif cell.fixed != self.fixed:
+            raise DatasetError(
+                f"{cell.source}: other settings than {self.first}: {differences(cell.fixed, self.fixed)}"
+            )
+        if self.status[at]:
+            raise DatasetError(f"{cell.source}: another file was measured at the same point of the grid")
         self._all[:, at] = row.figures
         for name in _ATTRIBUTES.keys() - {"provenance"}:
             getattr(self, name)[at] = getattr(row, name)
         if row.provenance is not None:
             self.provenance[at] = self.number(row.provenance)
+        if cell.samples is not None and cell.transfers is not None:
+            self.series.add(at, cell.samples)
+            self.moved.add(at, cell.transfers)
 
     def number(self, record: bytes) -> int:
-        """Return the number of a provenance record, adding it if it is new."""
         return self.records.setdefault(record, len(self.records))
 
-    def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
+    def folded(
+        self, fixed: Mapping[str, Value], attributes: Mapping[str, Any], interval: float = 1.0
+    ) -> Folded:
+        """Return the groups; `interval` is the time between samples in s."""
+        known = labels.coordinates(self.axes, fixed)
+        self.series.coordinates = self.moved.coordinates = known
+        # Each group is opened separately, so each needs these.
+        common = ("title", "source", "testbed_kind", "comment")
+        shared = {name: attributes[name] for name in common if name in attributes}
+        self.series.attributes = self.moved.attributes = shared
+        self.series.interval = interval
+        return Folded(labels.with_beyond_path(self._summary(known, attributes)), self.series, self.moved)
+
+    def _summary(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
+        axes = tuple(self.axes)
         about = {name: labels.variable_attributes(variable) for name, variable in SUMMARY.items()}
         if attributes.get("testbed_kind") == labels.SIMULATED:  # tables of labels alone have no attributes
             for name, words in about.items():
                 words["long_name"] = f"simulated: {_SPREAD.get(name, words['long_name'])}"
         variables = self.figures | {name: getattr(self, name) for name in _ATTRIBUTES}
         content: dict[str, Any] = {
-            name: (self._axes, values.reshape(self._shape), (about | _ATTRIBUTES)[name])
+            name: (axes, values.reshape(self.shape), (about | _ATTRIBUTES)[name])
             for name, values in variables.items()
         }
         nodes = [orjson.loads(record).get("nodes") or {} for record in self.records]
@@ -209,7 +233,7 @@ class Summary:
             # Index -1 selects the last name, which is empty.
             names = np.array([*(each.get(side, "") for each in nodes), ""], dtype=object)
             words = {"long_name": f"node of the {side}'s origins, or several; empty where it is not known"}
-            content[f"{side}_node"] = (self._axes, names[self.provenance].reshape(self._shape), words)
+            content[f"{side}_node"] = (axes, names[self.provenance].reshape(self.shape), words)
         content["provenance_record"] = (
             "record",
             np.array([record.decode() for record in self.records], dtype=object),
@@ -217,8 +241,8 @@ class Summary:
         )
         return xr.Dataset(content, coordinates, attributes)
 
-    def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Return attributes that describe the measurement; `spec` is the common part of all specifications."""
+    def about(self) -> dict[str, Any]:
+        spec = self.fixed
         testbed = spec["testbed"]
         simulated = testbed["kind"] == labels.SIMULATED
         records = [orjson.loads(record) for record in self.records]
@@ -232,14 +256,12 @@ class Summary:
             for name, version in (record.get("software") or {}).items():
                 software.setdefault(name, set()).add(str(version))
         made = "simulated" if simulated else "measured"
-        begun, over = _iso(started.min()), _iso(ended.max())
+        begun, over = np.datetime_as_string([started.min(), ended.max()], unit="s", timezone="UTC").tolist()
         # Simulated results have no time of measurement.
         covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": over}
         return {
             "title": f"Throughput of XRootD HTTP third-party copies, {made}: sweep {spec['sweep']}",
-            **labels.catalogue_attributes(
-                self._axes, f"of third-party copies between XRootD servers, {made}"
-            ),
+            **labels.catalogue_attributes(self.axes, f"of third-party copies between XRootD servers, {made}"),
             "source": f"tpcsweep, {made} on testbed {testbed['name']} ({testbed['kind']})",
             "sweep": spec["sweep"],
             "testbed": testbed["name"],
@@ -268,49 +290,6 @@ def _about_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "claims_used_as_inputs": " ".join(inputs),
         "claims_that_follow_from_assumptions": orjson.dumps(assumed).decode(),
     }
-
-
-def _iso(moment: np.datetime64) -> str:
-    return f"{np.datetime_as_string(moment, unit='s')}Z"
-
-
-class _Grid:
-    def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
-        self.axes = {name: tuple(values) for name, values in axes.items()}
-        self.shape = tuple(map(len, self.axes.values()))
-        self.summary = Summary(tuple(axes), self.shape)
-        self.series = Series(tuple(axes), self.shape)
-        self.moved = TransferTable(tuple(axes), self.shape)
-        self.fixed: dict[str, Any] = {}  # common part of the specifications of all cells
-        self.first: str | None = None
-
-    def add(self, cell: Reduced) -> None:
-        if self.first is None:
-            self.first, self.fixed = cell.source, cell.fixed
-        elif cell.fixed != self.fixed:
-            raise DatasetError(
-                f"{cell.source}: other settings than {self.first}: {differences(cell.fixed, self.fixed)}"
-            )
-        if self.summary.status[cell.at]:
-            raise DatasetError(f"{cell.source}: another file was measured at the same point of the grid")
-        self.summary.add(cell.at, cell.row)
-        if cell.samples is not None and cell.transfers is not None:
-            self.series.add(cell.at, cell.samples)
-            self.moved.add(cell.at, cell.transfers)
-
-    def folded(
-        self, fixed: Mapping[str, Value], attributes: Mapping[str, Any], interval: float = 1.0
-    ) -> Folded:
-        """Return the groups; `interval` is the time between samples in s."""
-        known = labels.coordinates(self.axes, fixed)
-        self.series.coordinates = self.moved.coordinates = known
-        # Each group is opened separately, so each needs these.
-        common = ("title", "source", "testbed_kind", "comment")
-        shared = {name: attributes[name] for name in common if name in attributes}
-        self.series.attributes = self.moved.attributes = shared
-        self.series.interval = interval
-        summary = labels.with_beyond_path(self.summary.dataset(known, attributes))
-        return Folded(summary, self.series, self.moved)
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:

@@ -72,7 +72,6 @@ class DatasetGroup(ABC):
         """Yield the values of the variables; the rest of a variable stays empty."""
 
     def load(self) -> xr.Dataset:
-        """Return the group in memory."""
         outline = self.outline()
         values = {str(name): np.array(variable.values) for name, variable in outline.data_vars.items()}
         for name, where, part in self.slabs():
@@ -96,8 +95,6 @@ _Name = tuple[str, int | None]
 
 
 class Record(NamedTuple):
-    """Samples of a cell."""
-
     names: tuple[_Name, ...]
     clock: bytes  # times in intervals, 64 bits each
     values: NDArray[np.float32]  # one row for each name, one column for each time
@@ -162,21 +159,14 @@ class Series(DatasetGroup):
     def slabs(self) -> Iterator[Slab]:
         known = {one: row for row, one in enumerate(dict.fromkeys(itertools.chain(*self._names)))}
         rows_of = {names: np.array([known[one] for one in names], int) for names in self._names}
-        times_of = {
-            clock: _indices(np.searchsorted(self._places, np.frombuffer(clock, np.int64)))
-            for clock in self._clocks
-        }
+        times_of = {one: np.searchsorted(self._places, np.frombuffer(one, np.int64)) for one in self._clocks}
         for first, last, where in blocks(self._shape, self._most):
             block = np.full((len(known), last - first, self._places.size), np.nan, np.float32)
             for point, number in enumerate(self._record_at[first:last]):
-                if number < 0:
-                    continue
-                record = self._records[number]
-                rows, time = rows_of[record.names], times_of[record.clock]
-                if isinstance(time, slice):
-                    block[rows, point, time] = record.values
-                else:
-                    block[rows[:, None], point, time] = record.values
+                if number >= 0:
+                    record = self._records[number]
+                    rows, times = rows_of[record.names], times_of[record.clock]
+                    block[rows[:, None], point, times] = record.values
             lengths = [part.stop - part.start for part in where]
             for (name, origin), values in zip(known, block, strict=True):
                 if not np.isnan(values).all():
@@ -192,10 +182,6 @@ class Series(DatasetGroup):
     @property
     def _most(self) -> int:
         return _CHUNK // max(1, self._places.size)
-
-
-def _indices(places: NDArray[np.int64]) -> NDArray[np.int64] | slice:
-    return slice(places[0], places[-1] + 1) if places.size and (np.diff(places) == 1).all() else places
 
 
 def _box(shape: Sequence[int], most: int) -> tuple[int, ...]:
@@ -226,8 +212,6 @@ def blocks(shape: Sequence[int], most: int) -> Iterator[tuple[int, int, tuple[sl
 
 
 class Columns(NamedTuple):
-    """Transfers of a cell."""
-
     numbers: NDArray[np.float64]
     """One row for each of _NUMBERS (None is NaN), one column for each transfer. Sizes are exact to 9 PB."""
     texts: list[Sequence[str]]  # one list for each of _TEXTS
@@ -250,8 +234,6 @@ def cell_transfers(transfers: Mapping[str, Sequence[Any]]) -> Columns:
 
 
 class TransferTable(DatasetGroup):
-    """Table of transfers, one row for each."""
-
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         super().__init__(axes, shape)
         self._cells = array("l")

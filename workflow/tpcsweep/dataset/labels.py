@@ -2,7 +2,7 @@
 """Vocabulary of datasets: meanings of values, and names, units and coordinates of axes."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ def variable_attributes(variable: Variable, simulated: bool = False) -> dict[str
     return {**units, "long_name": f"simulated: {variable.long_name}" if simulated else variable.long_name}
 
 
-def catalogue_attributes(axes: Sequence[str], made: str) -> dict[str, str]:
+def catalogue_attributes(axes: Iterable[str], made: str) -> dict[str, str]:
     """Return the attributes for data catalogues (ACDD 1.3); `made` describes the origin of the figures."""
     over = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
     return {

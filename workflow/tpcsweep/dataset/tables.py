@@ -125,7 +125,6 @@ def table(summary: xr.Dataset) -> pd.DataFrame:
 
 
 def write_table(summary: xr.Dataset, path: str | Path) -> None:
-    """Write the table of cells as CSV, atomically."""
     write_csv(table(summary), path)
 
 
@@ -175,7 +174,6 @@ def escape_formula(text: str) -> str:
 
 
 def unescape_formula(text: str) -> str:
-    """Return the text before `escape_formula`."""
     return _MARKED.sub("", text) if "'" in text else text
 
 

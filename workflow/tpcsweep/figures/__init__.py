@@ -7,16 +7,11 @@ their spread, and marks show failed, missing and flagged cells.
 
 import contextlib
 import os
-import sys
 
-try:
-    import matplotlib
-except UnicodeDecodeError:  # in the user's matplotlibrc, which figures do not use
-    for half in [name for name in sys.modules if name.startswith("matplotlib.")]:
-        del sys.modules[half]
-    os.environ["MATPLOTLIBRC"] = os.devnull
-    with contextlib.chdir(os.sep):
-        import matplotlib  # noqa: F401
+# Figures do not use a user's matplotlibrc, and it may be undecodable.
+os.environ["MATPLOTLIBRC"] = os.devnull
+with contextlib.chdir(os.sep):
+    import matplotlib  # noqa: F401
 
 from tpcsweep.figures.analyses import hardware, releases, rounds
 from tpcsweep.figures.cells import cpu, series

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of analyses: comparison of releases, effect of nodes, and rounds of an adaptive sweep."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,18 +14,10 @@ from matplotlib.ticker import PercentFormatter
 from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
-from tpcsweep.figures.grid import arrange_axes, axis_values, combinations, evenly
-from tpcsweep.figures.labels import (
-    axis_label,
-    escape_math,
-    name_text,
-    panel_title,
-    rate_label,
-    tick_labels,
-    wrapped,
-)
+from tpcsweep.figures.grid import arrange_axes, combinations, evenly
+from tpcsweep.figures.labels import axis_label, escape_math, name_text, panel_title, rate_label, tick_labels
 from tpcsweep.figures.maps import colours
-from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
+from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled, tiles
 from tpcsweep.flags import BROKEN
 from tpcsweep.hardware import Hardware
 from tpcsweep.numbers import CONFIDENCE
@@ -49,8 +42,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
         return placeholder(summary, _NODES, found.summary())
     named = len(known) <= _MOST_NAMED
     high = 0.6 + (0.2 * len(known) if named else 0.06 * _MOST_NAMED * 3)
-    figure = Figure(figsize=(6.4, max(1.6, high)), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 6.4, max(1.6, high), (0, 0))
     at = np.arange(len(known))
     effect = known[["ratio", "ratio_low", "ratio_high"]].to_numpy().T - 1
     axes.axvline(0, color="#555555", linewidth=1)
@@ -78,8 +70,7 @@ def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
     if not known:
         return placeholder(summary, _ROUNDS, "Every cell was measured: there is nothing to estimate.")
     shares, errors, noises = ([entry[name] for entry in known] for name in ("share", "error", "noise"))
-    figure = Figure(figsize=(5.2, 3.2), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 5.2, 3.2, (0, 0))
     (total,) = axes.plot(shares, errors, "o-", label="cells not measured")
     (noise,) = axes.plot(shares, noises, ":", color="#666666", label="noise, which more cells do not reduce")
     line = axes.axhline(log["asked"], linestyle="--", color="black", label="target error")
@@ -119,12 +110,12 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
             _means(axes, part[name], x, curve, palette)
             axes.set_ylabel(label)
         _shares(line[-1], part, x)
-        line[0].set_title(wrapped([panel_title(where)], 36))
+        line[0].set_title(textwrap.fill(panel_title(where), 36))
     grid = arrange_axes(summary[["throughput"]], (x, curve))
     for axes in panels[-1]:
         axes.set_xticks(range(grid.size(x)), tick_labels(grid, x), rotation=30, ha="right")
         axes.set(xlabel=axis_label(x), xlim=(-0.5, grid.size(x) - 0.5))
-    handles = curve_handles(curve, axis_values(summary, curve), palette)
+    handles = curve_handles(curve, summary[curve].values.tolist(), palette)
     handles += [point_handle(*look) for look in _SHARES.values()]
     finish(figure, summary, f"{name_text(x)} compared", _notes(summary, len(rows), len(every)), handles)
     return figure
@@ -145,8 +136,6 @@ def _notes(summary: xr.Dataset, rows: int, every: int) -> list[str]:
 
 def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
     """Return figures of successful cells, and the outcome of all measured ones."""
-    if REPETITION not in summary["throughput"].dims:
-        summary = summary.expand_dims(REPETITION, axis=-1)
     broken, measured = flagged(summary, BROKEN), summary["status"] != STATUS.index("not_measured")
     well = (summary["status"] == STATUS.index("ok")) & ~broken
     throughput = summary["throughput"].where(well & (summary["throughput"] > 0))

@@ -2,6 +2,7 @@
 """Figures of cells: goodput over time, and each side's CPU against throughput."""
 
 import math
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from tpcsweep.dataset import STATUS, flagged
-from tpcsweep.figures.grid import axis_values, evenly
-from tpcsweep.figures.labels import confidence, panel_title, rate_label, wrapped
+from tpcsweep.figures.grid import evenly
+from tpcsweep.figures.labels import confidence, panel_title, rate_label
 from tpcsweep.figures.panels import MARKS, finish, placeholder, point_handle, styled, tiles
 from tpcsweep.flags import FLAGS, graded
 
@@ -27,11 +28,7 @@ _SIDES = {"source_cpu": ("source", "#0072B2", "o"), "destination_cpu": ("destina
 
 @styled()
 def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
-    """Draw goodput over time of single cells, warm-up shaded, with mean and interval of the rest.
-
-    If there are more cells than panels, cells with warnings and invalid ones precede others, which are evenly spread
-    over the grid; the figure notes the selection.
-    """
+    """Draw goodput over time of single cells, warm-up shaded, with mean and interval of the rest."""
     dimensions = [str(name) for name in summary["throughput"].dims]
     goodput = samples["goodput"].load()  # a file's other series may exceed the memory
     measured = np.argwhere(goodput.notnull().any("time").values)
@@ -49,7 +46,8 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
         if int(cell["status"]) == _FAILED:
             flags.insert(0, MARKS["failed"].meaning)
         title = panel_title({name: cell[name].item() for name in varying})
-        axes.set_title(wrapped([title, *flags], 34), fontsize=7.5)
+        lines = (textwrap.fill(text, 34) for text in (title, *flags) if text)
+        axes.set_title("\n".join(lines), fontsize=7.5)
     for axes in panels[::4]:
         axes.set_ylabel(rate_label(summary, "goodput"))
     for lowest in panels[-4:]:  # the lowest of each column, because rows have four panels
@@ -97,7 +95,7 @@ def cpu(summary: xr.Dataset) -> Figure:
     """Draw each side's CPU against throughput: one point for each cell, one panel for each value of cores."""
     if not any(summary[name].notnull().any() for name in _SIDES):
         return placeholder(summary, "CPU", "No cell has the CPU of its origins.")
-    every = axis_values(summary, "cores") if "cores" in summary["throughput"].dims else [None]
+    every = summary["cores"].values.tolist() if "cores" in summary["throughput"].dims else [None]
     across = [every[place] for place in evenly(len(every), _MOST_PANELS)]
     notes = ["Each repetition of a cell is a point."]
     if len(across) < len(every):

@@ -20,7 +20,7 @@ from tpcsweep.configuration.parameters import value_text
 from tpcsweep.figures.grid import arrange_axes
 from tpcsweep.figures.labels import name_text, panel_title
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
-from tpcsweep.figures.panels import add_header, lay_out, point_handle, styled
+from tpcsweep.figures.panels import add_header, lay_out, point_handle, styled, tiles
 from tpcsweep.numbers import CONFIDENCE, between, plain, short
 
 _LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
@@ -39,8 +39,7 @@ def forest(comparison: Comparison) -> Figure:
         notes.append(f"The {_MOST_ROWS} cells of {len(used)} with the smallest p; the table has all.")
         used = used.loc[used.index.isin(used.nsmallest(_MOST_ROWS, "p", keep="first").index)]
     rows = len(used)
-    figure = Figure(figsize=(7.6, 0.9 + 0.19 * (rows + 2)), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 7.6, 0.9 + 0.19 * (rows + 2), (0, 0))
     for verdict, (colour, marker) in _LOOK.items():
         chosen = (used["verdict"] == verdict).to_numpy()
         at, part = np.flatnonzero(chosen), used[chosen]

@@ -2,7 +2,6 @@
 """Arrangement of cells for figures: repetitions combined, axes placed. Nothing is drawn here."""
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,11 +43,9 @@ class Arrangement:
     def plane(self, name: str, where: Mapping[str, Any]) -> NDArray[Any]:
         """Return one panel's values in rows of y and columns of x."""
         part = self.cells[name].sel(where).transpose(*(axis for axis in (self.y, self.x) if axis is not None))
-        values: NDArray[Any] = part.values.reshape(self.size(self.y), self.size(self.x))
-        return values
+        return np.asarray(part.values.reshape(self.size(self.y), self.size(self.x)))
 
     def size(self, name: str | None) -> int:
-        """Return the number of values of an axis, or one without an axis."""
         return 1 if name is None else self.cells.sizes[name]
 
 
@@ -73,8 +70,6 @@ def arrange_axes(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
 
 def _combined(summary: xr.Dataset) -> xr.Dataset:
     """Return the mean over successful repetitions, with a band that spans all their intervals."""
-    if REPETITION not in summary["throughput"].dims:
-        summary = summary.expand_dims(REPETITION)
     status = summary["status"]
     # Predictions complete the surface of a sweep in rounds: see `rounds.surface_with_predictions`.
     predicted = summary["predicted"] if "predicted" in summary else xr.zeros_like(status, bool)
@@ -94,17 +89,6 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     return xr.Dataset({"throughput": throughput.mean(REPETITION), "low": low, "high": high, **marks})
 
 
-def spaced(at: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """Choose positions of ticks, by index: all if few, otherwise with room for `most` labels."""
-    if len(at) <= most:
-        return np.arange(len(at))
-    chosen: list[int] = []
-    for place in np.argsort(at, kind="stable"):
-        if not chosen or at[place] - at[chosen[-1]] >= np.ptp(at) / most:
-            chosen.append(int(place))
-    return np.array(chosen)
-
-
 def evenly(size: int, most: int) -> NDArray[np.int64]:
     """Choose at most `most` of `size` indices, evenly, including the first and the last."""
     return np.linspace(0, max(0, size - 1), min(size, most)).round().astype(np.int64)
@@ -119,23 +103,6 @@ def thin_axes(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrang
     return replace(grid, cells=grid.cells.isel(kept)), said
 
 
-def axis_values(content: xr.Dataset, name: str) -> list[Any]:
-    values: list[Any] = content[name].values.tolist()
-    return values
-
-
 def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return every combination of the values of some axes."""
-    values = itertools.product(*(axis_values(content, name) for name in names))
+    values = itertools.product(*(content[name].values.tolist() for name in names))
     return [dict(zip(names, row, strict=True)) for row in values]
-
-
-def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
-    """Return positions of values on an axis: logarithmic or to scale; words and infinities evenly."""
-    values = axis_values(cells, name)
-    if any(isinstance(value, str) or math.isinf(value) for value in values):
-        return np.arange(len(values), dtype=float)
-    numbers = np.array(values, dtype=float)
-    if name == "streams" or (numbers.min() > 0 and numbers.max() >= 16 * numbers.min()):
-        return np.asarray(np.log2(numbers))
-    return numbers

@@ -3,8 +3,7 @@
 
 import math
 import re
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import xarray as xr
@@ -13,7 +12,7 @@ from matplotlib.font_manager import findfont, get_font
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
-from tpcsweep.figures.grid import Arrangement, axis_values
+from tpcsweep.figures.grid import Arrangement
 from tpcsweep.numbers import plain
 
 CAPITALS = ("mtu", "rtt", "tcp")  # words that figures write in capitals
@@ -41,7 +40,6 @@ def escape_math(text: str) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return an axis' name for people."""
     return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
 
@@ -49,13 +47,10 @@ def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
     """Return the tick labels of an axis, without its unit if the axis label has it."""
     if name is None:
         return [""]
-    unit = describe(name).units
-    if unit in ("", "1", "B"):  # sizes are easier to read each in its own unit
-        return [_drawn(name, value) for value in axis_values(grid.cells, name)]
-    return [
-        value_text(name, value) if math.isinf(value) else plain(value)
-        for value in axis_values(grid.cells, name)
-    ]
+    values = grid.cells[name].values.tolist()
+    if describe(name).units in ("", "1", "B"):  # sizes are easier to read each in its own unit
+        return [_drawn(name, value) for value in values]
+    return [value_text(name, value) if math.isinf(value) else plain(value) for value in values]
 
 
 def axis_label(name: str | None) -> str:
@@ -64,11 +59,6 @@ def axis_label(name: str | None) -> str:
         return ""
     unit = describe(name).units
     return escape_math(name_text(name)) if unit in ("", "1", "B") else f"{name_text(name)} ({unit})"
-
-
-def wrapped(texts: Sequence[str], wide: int) -> str:
-    """Join the non-empty texts as lines, wrapped to `wide` characters."""
-    return "\n".join(textwrap.fill(text, wide) for text in texts if text)
 
 
 def mean_note(summary: xr.Dataset) -> str:
@@ -93,7 +83,6 @@ def band_note(summary: xr.Dataset, shown_as: str = "Bands and bars") -> str:
 
 
 def throughput_note(summary: xr.Dataset) -> str:
-    """Describe the throughput, and the bands and bars around it."""
     return f"{mean_note(summary)} {band_note(summary)}"
 
 

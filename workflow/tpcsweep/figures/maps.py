@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of throughput over axes: lines, heat maps, maps of limits, and 3-D surfaces."""
 
+import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
@@ -20,16 +22,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures import labels
-from tpcsweep.figures.grid import (
-    Arrangement,
-    arrange,
-    arrange_axes,
-    axis_values,
-    evenly,
-    positions,
-    spaced,
-    thin_axes,
-)
+from tpcsweep.figures.grid import Arrangement, arrange, arrange_axes, evenly, thin_axes
 from tpcsweep.figures.panels import (
     COLOURS,
     MARKS,
@@ -158,12 +151,11 @@ def draw_map(
         places = evenly(grid.size(name), _MOST_NUMBERED)
         axis.set_ticks(places + 0.5, np.array(labels.tick_labels(grid, name))[places])
     axes.tick_params(labelrotation=0, length=0)
-    title = labels.wrapped([labels.panel_title(where)], int(wide * 11))
+    title = textwrap.fill(labels.panel_title(where), int(wide * 11))
     axes.set(xlabel=labels.axis_label(grid.x), ylabel=labels.axis_label(grid.y), title=title)
 
 
 def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:
-    """Draw a pattern over a cell of a map."""
     axes.add_patch(Rectangle((column, row), 1, 1, linewidth=0, **look))
 
 
@@ -212,16 +204,12 @@ def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
 
 
 def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
-    texts = np.full(values.shape, "", dtype=object)
-    for index, value in np.ndenumerate(values):
-        texts[index] = "" if np.isnan(value) else short(value)
-    return texts
+    rounded = np.vectorize(lambda value: "" if np.isnan(value) else short(value), otypes=[object])
+    return np.asarray(rounded(values))
 
 
 def _limits_of(summary: xr.Dataset) -> xr.Dataset:
     """Return the repetitions' most frequent limit (index in `LIMITS`, -1: none) and their mean throughput."""
-    if REPETITION not in summary["limit"].dims:
-        summary = summary.expand_dims(REPETITION)
     judged = summary["limit"] != ""
     counts = xr.concat([(summary["limit"] == name).sum(REPETITION) for name in _NAMES], "name")
     return xr.Dataset(
@@ -256,7 +244,7 @@ def surface(summary: xr.Dataset) -> Figure:
 
 def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
     x_name, y_name = cast("str", grid.x), cast("str", grid.y)
-    x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
+    x, y = _positions(grid.cells, x_name), _positions(grid.cells, y_name)
     across, along = np.meshgrid(x, y)
     axes.computed_zorder = False  # a mark must not be hidden by the surface
     values = grid.plane("throughput", where)
@@ -273,13 +261,21 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
         linewidth=0.15 if crowded else 0.4,
         alpha=0.9,
     )
+    colours = np.where(np.isnan(values)[..., None], 1.0, colormaps[COLOURS](norm(np.nan_to_num(values))))
     if not crowded:
-        known = np.isfinite(values)
-        size, colours = 14 if _patches(values) else 60, _colours(values, norm)[known]
-        axes.scatter(across[known], along[known], values[known], s=size, color=colours, zorder=3, **_DOT)
-    _mark_surface(axes, grid, where, (across, along, values), norm)
+        known, size = np.isfinite(values), 14 if _patches(values) else 60
+        points = across[known], along[known], values[known]
+        axes.scatter(*points, s=size, color=colours[known], zorder=3, **_DOT)
+    before = np.zeros(values.shape, int)
+    # On points in their colours, or on the floor; each further mark of a point is smaller.
+    for name in cell_marks(grid.cells):
+        chosen = grid.plane(name, where).astype(bool)
+        look = {"marker": MARKS[name].marker, "s": 60.0 / 2.2 ** before[chosen], "zorder": 4, **_DOT}
+        look["color"] = [MARKS[name].face(colour) for colour in map(to_hex, colours[chosen])]
+        axes.scatter(across[chosen], along[chosen], np.nan_to_num(values[chosen]), **look)
+        before += chosen
     for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
-        ticks = spaced(at, _MOST_TICKS)
+        ticks = _spaced(at, _MOST_TICKS)
         set_ticks(at[ticks], np.array(labels.tick_labels(grid, name))[ticks])
     axes.set_zlim(0, norm.vmax)
     axes.view_init(elev=24, azim=-128)
@@ -288,39 +284,35 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
     axes.set_xlabel(labels.axis_label(x_name), labelpad=2)
     axes.set_ylabel(labels.axis_label(y_name), labelpad=4)
     axes.set_zlabel(label, labelpad=2)
-    axes.set_title(labels.wrapped([labels.panel_title(where)], 34), y=1.0)
+    axes.set_title(textwrap.fill(labels.panel_title(where), 34), y=1.0)
 
 
-def _mark_surface(
-    axes: Axes3D,
-    grid: Arrangement,
-    where: Mapping[str, Any],
-    points: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
-    norm: Normalize,
-) -> None:
-    """Draw marks on points, or on the floor if there is no value; each further mark of a point is smaller.
+def _positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
+    """Return positions of values on an axis: logarithmic or to scale; words and infinities evenly."""
+    values = cells[name].values.tolist()
+    if any(isinstance(value, str) or math.isinf(value) for value in values):
+        return np.arange(len(values), dtype=float)
+    numbers = np.array(values, dtype=float)
+    if name == "streams" or (numbers.min() > 0 and numbers.max() >= 16 * numbers.min()):
+        return np.asarray(np.log2(numbers))
+    return numbers
 
-    Marks have the colours of the values that they hide.
-    """
-    x, y, z = points
-    before = np.zeros(z.shape, int)
-    colours = _colours(z, norm)
-    for name in cell_marks(grid.cells):
-        chosen = grid.plane(name, where).astype(bool)
-        look = {"marker": MARKS[name].marker, "s": 60.0 / 2.2 ** before[chosen], "zorder": 4, **_DOT}
-        look["color"] = [MARKS[name].face(colour) for colour in map(to_hex, colours[chosen])]
-        axes.scatter(x[chosen], y[chosen], np.nan_to_num(z[chosen]), **look)
-        before += chosen
+
+def _spaced(at: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Choose positions of ticks, by index: all if few, otherwise with room for `most` labels."""
+    if len(at) <= most:
+        return np.arange(len(at))
+    chosen: list[int] = []
+    for place in np.argsort(at, kind="stable"):
+        if not chosen or at[place] - at[chosen[-1]] >= np.ptp(at) / most:
+            chosen.append(int(place))
+    return np.array(chosen)
 
 
 def _patches(values: NDArray[np.float64]) -> bool:
     """Return whether any four neighbours have values, because a surface without such a patch is invisible."""
     known = np.isfinite(values)
     return bool((known[1:, 1:] & known[:-1, 1:] & known[1:, :-1] & known[:-1, :-1]).any())
-
-
-def _colours(values: NDArray[np.float64], norm: Normalize) -> NDArray[np.float64]:
-    return np.where(np.isnan(values)[..., None], 1.0, colormaps[COLOURS](norm(np.nan_to_num(values))))
 
 
 @styled()
@@ -356,13 +348,13 @@ def draw_lines(
         if bounded:
             axes.axhline(bandwidth, color="#555555", linestyle=":", linewidth=1)
         axes.set_ylim(0, 1.08 * (max(top, bandwidth) if bounded else top) or 1)
-        axes.set(xlabel=labels.axis_label(grid.x), title=labels.wrapped([labels.panel_title(where)], 36))
+        axes.set(xlabel=labels.axis_label(grid.x), title=textwrap.fill(labels.panel_title(where), 36))
         spec = axes.get_subplotspec()
         if spec is None or spec.is_first_col():  # labels of other panels would touch their neighbours
             axes.set_ylabel(labels.rate_label(summary))
         axes.grid(visible=True, alpha=0.3)
     handles = []
-    for at, value in enumerate(axis_values(grid.cells, grid.y) if grid.y else ()):
+    for at, value in enumerate(grid.cells[grid.y].values.tolist() if grid.y else ()):
         label = labels.panel_title({str(grid.y): value})
         handles.append(Line2D([], [], color=palette[at], linestyle=_STYLES[at % 2], label=label))
     if bounded:
@@ -376,9 +368,9 @@ def colours(count: int) -> list[Colour]:
 
 
 def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Sequence[Colour]) -> None:
-    x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
+    x = _positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
-    names = axis_values(grid.cells, grid.y) if grid.y else [None]
+    names = grid.cells[grid.y].values.tolist() if grid.y else [None]
     for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
         if grid.empty({**where, grid.y: value} if grid.y else where):
             continue
@@ -395,7 +387,7 @@ def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Seq
             # A mark without a value is near the floor, at a different height for each line.
             floor = np.full(x[chosen & gap].shape, 0.03 + 0.02 * (row % 9))
             axes.scatter(x[chosen & gap], floor, transform=axes.get_xaxis_transform(), clip_on=False, **look)
-    ticks = spaced(x, _CURVE_TICKS)
+    ticks = _spaced(x, _CURVE_TICKS)
     axes.set_xticks(x[ticks], np.array(labels.tick_labels(grid, grid.x))[ticks])
     margin = 0.05 * (np.ptp(x) or 1)
     axes.set_xlim(x[0] - margin, x[-1] + margin)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of fitted models: curves over cells, fitted against measured, and prediction errors."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -21,9 +19,6 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
 from tpcsweep.numbers import plain
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go  # type: ignore[import-untyped]
-
 _MOST_PANELS = 24
 _MOST_LINES = 8
 _DENSE = 60  # points of a curve
@@ -32,11 +27,7 @@ _FEW = 3
 
 @styled()
 def fitted(observations: Observations, fit: Predictor) -> Figure:
-    """Draw measured cells with their errors, and the model as lines with its own 95 % interval.
-
-    Throughput is drawn over streams, one line for each RTT and one panel for each setting of the other axes; at most 24
-    panels of 8 lines.
-    """
+    """Draw measured cells with their errors, and the model as lines with its own 95 % interval."""
     x, curves, others = _layout(observations)
     frame = _classed(observations)
     parts = _parts(frame, others)
@@ -79,9 +70,7 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
     top = 1.05 * float(measured.max())
     figure = Figure(figsize=(max(2.9 * len(fits) + 0.8, 6.0), 5.6), layout="constrained")
     grid = figure.subplots(2, len(fits), squeeze=False, sharex=True, sharey="row")
-    drawn = None
-    for column, fit in enumerate(fits.values()):
-        above, below = grid[:, column]
+    for (above, below), fit in zip(grid.T, fits.values(), strict=True):
         estimate = fit.estimate(observations.frame)
         drawn = above.scatter(measured, estimate, s=14, linewidth=0, **look)
         above.plot([0, top], [0, top], color="#555555", linewidth=1, linestyle=":")
@@ -92,7 +81,7 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
         below.set_xlabel(f"{observations.data_kind} (Gbit/s)")
     grid[0, 0].set_ylabel("fitted (Gbit/s)")
     grid[1, 0].set_ylabel("residual (standard errors)")
-    if drawn is not None and by_rtt:
+    if by_rtt:
         figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
     add_header(figure, f"Fitted against {observations.data_kind}: {observations.label}", [])
     return figure
@@ -103,8 +92,7 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     """Draw the mean absolute error of left-out cells by model; `choice` is a result of `Choice.to_dict`."""
     scores = pd.DataFrame(choice["scores"])
     errors = pd.DataFrame(choice["errors"])
-    figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 7.6, 0.25 * len(scores) + 2.1, (0, 0))
     names = [name_text(name) for name in scores["model"]]
     places = np.arange(len(scores))
     axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over all left-out cells")
@@ -125,12 +113,9 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     return figure
 
 
-def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure | None:
-    """Return a rotatable surface of the model over streams × RTT, or None if one of them is no axis.
-
-    It shows the measured cells; a menu chooses the setting of the other axes.
-    """
-    import plotly.graph_objects as go
+def interactive_surface(observations: Observations, fit: Predictor) -> Any:
+    """Return a rotatable plotly.Figure over streams × RTT with a menu of other axes, or None without both."""
+    import plotly.graph_objects as go  # type: ignore[import-untyped]
 
     x_name, y_name, others = _layout(observations)
     if x_name is None or y_name is None:

@@ -4,8 +4,6 @@
 Text from data is escaped in the pages made from notebooks.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -13,15 +11,17 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import BEFORE, value_text
 from tpcsweep.dataset.labels import data_origin
@@ -29,11 +29,6 @@ from tpcsweep.figures.grid import Arrangement, evenly
 from tpcsweep.figures.labels import escape_math, name_text, panel_title
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import plain, short
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-    from pandas.io.formats.style import Styler  # type: ignore[import-untyped]
 
 COLOURS = "viridis"
 INVALID = "#D55E00"  # fill colour of marks on cells with invalid figures
@@ -92,11 +87,7 @@ MARKS = {
 def lay_out(
     grid: Arrangement, wide: float, high: float, projection: str | None = None
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
-    """Return a figure with one panel (`wide` × `high` inches) for every value of the panel axes.
-
-    Returns:
-        The figure, its panels with their values of the axes, and notes on omitted panels.
-    """
+    """Return a figure, its panels (inches `wide` × `high`) with their axes' values, and notes on omitted ones."""
     rows = grid.panels()
     if len(set(map(len, rows))) > 1:  # if panels lack cells, rows are no table
         rows = [list(itertools.chain.from_iterable(rows))]
@@ -213,9 +204,7 @@ def styled(style: Any = _STYLE) -> Iterator[None]:
 
 @styled()
 def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
-    """Return a figure that explains why there is none."""
-    figure = Figure(figsize=(6.4, 3.0), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 6.4, 3.0, (0, 0))
     axes.set_axis_off()
     axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
     finish(figure, summary, topic, [])
@@ -223,7 +212,6 @@ def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
 
 
 def cell_marks(cells: xr.Dataset) -> list[str]:
-    """Return the marks that occur, in the order of `MARKS`."""
     return [name for name in MARKS if bool(cells[name].any())]
 
 
@@ -273,8 +261,8 @@ def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) 
     display(Image(Path(folder) / f"{name}.png", width=width, alt=alt or name))  # type: ignore[no-untyped-call]
 
 
-def as_table(frame: pd.DataFrame, *, index: bool = True) -> Styler:
-    """Return a table for a page: rounded numbers, "" for NaN, and escaped HTML."""
+def as_table(frame: pd.DataFrame, *, index: bool = True) -> Any:
+    """Return a pandas Styler for a page: rounded numbers, "" for NaN, and escaped HTML."""
     table = frame.style.format(_numbers(short), na_rep="", escape="html")
     for axis in ("index", "columns"):
         table = table.format_index(_numbers(plain), escape="html", axis=axis).format_index_names(

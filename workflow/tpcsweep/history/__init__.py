@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """History of a repeated sweep: dated runs, change points, and settings that changed with them.
 
-Kept datasets become runs, and runs become one grid of cells over time (`runs`). Change points in it are reported with
-their size and with changed settings. `comparing` computes the sizes: the runs between two change points are the
-repetitions of one side.
+The runs between two change points are the repetitions of one side of a comparison, which gives a change its size.
 """
 
 import itertools
@@ -69,8 +67,6 @@ class Change:
 
 @dataclass(frozen=True)
 class SweepHistory:
-    """Runs of a sweep, oldest first, and changes between them."""
-
     runs: Sequence[Run]
     skipped_files: Mapping[str, str]  # files that are not runs of this history, with the reason
     cells: xr.Dataset  # result of `runs.join_runs`
@@ -120,17 +116,22 @@ def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHisto
         told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
         raise HistoryError(f"there is no run that a history can use{': ' if told else ''}{told}")
     cells = join_runs(runs)
-    logs = log_throughput(cells)
-    found = changes(logs)
-    before = changes(logs[:-1]) if len(runs) > FEWEST_RUNS else {}
-    places = [0, *found, len(runs)]
-    return SweepHistory(
-        runs,
-        left_out,
-        cells,
-        [_change(cells, runs, places[at : at + 3], p, before) for at, p in enumerate(found.values())],
-        _broken(cells),
-    )
+    logs, mean = log_throughput(cells), mean_cell(cells)
+    found, before = changes(logs), changes(logs[:-1])
+    sides = [{REPETITION: slice(*side)} for side in itertools.pairwise([0, *found, len(runs)])]
+    located = [
+        Change(
+            place,
+            p,
+            compare(mean.isel(first), mean.isel(then)).overall,
+            compare(cells.isel(first), cells.isel(then), ("before", "after")),
+            # One more run may move the best place of a small change to a neighbour.
+            not any(abs(place - earlier) < FEWEST_RUNS_BETWEEN for earlier in before),
+            changed_settings(runs[place - 1], runs[place]),
+        )
+        for (place, p), (first, then) in zip(found.items(), itertools.pairwise(sides), strict=True)
+    ]
+    return SweepHistory(runs, left_out, cells, located, _broken(cells))
 
 
 def failures(history: SweepHistory, fail_on: str | None) -> list[str]:
@@ -171,15 +172,11 @@ def sentence(history: SweepHistory, change: Change) -> str:
 def _where(comparison: Comparison) -> Iterator[str]:
     """Yield each axis whose values differ in verdict, with its values by verdict."""
     for axis, values in comparison.parts.groupby("axis", sort=False):
-        told = []
-        for verdict, those in values.groupby("verdict", sort=False):
-            pairs = zip(those["value"], those["ratio"], strict=True)
-            told.append(
-                f"{verdict} at "
-                + ", ".join(f"{axis_text(axis, one)} ({short(ratio)})" for one, ratio in pairs)
-            )
+        told: dict[str, list[str]] = {}
+        for verdict, value, ratio in values[["verdict", "value", "ratio"]].itertuples(index=False):
+            told.setdefault(verdict, []).append(f"{axis_text(axis, value)} ({short(ratio)})")
         if len(told) > 1:
-            yield f"by {axis}: " + ", ".join(told)
+            yield f"by {axis}: " + ", ".join(f"{word} at {', '.join(texts)}" for word, texts in told.items())
 
 
 def day(run: Run) -> str:
@@ -193,23 +190,6 @@ def changed_settings(before: Run, after: Run) -> list[Difference]:
     )
     found = (Difference(name, ours.get(name, ""), theirs.get(name, "")) for name in (ours | theirs))
     return [each for each in found if each.before != each.after]
-
-
-def _change(
-    cells: xr.Dataset, runs: Sequence[Run], places: Sequence[int], p: float, before: Mapping[int, float]
-) -> Change:
-    first, place, end = places
-    before_it, after_it = ({REPETITION: slice(*side)} for side in ((first, place), (place, end)))
-    mean = mean_cell(cells)
-    return Change(
-        place,
-        p,
-        compare(mean.isel(before_it), mean.isel(after_it)).overall,
-        compare(cells.isel(before_it), cells.isel(after_it), ("before", "after")),
-        # One more run may move the best place of a small change to a neighbour.
-        not any(abs(place - earlier) < FEWEST_RUNS_BETWEEN for earlier in before),
-        changed_settings(runs[place - 1], runs[place]),
-    )
 
 
 def _names(cells: xr.Dataset) -> list[str]:

@@ -140,8 +140,6 @@ def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
 
 def _together(summary: xr.Dataset) -> xr.Dataset:
     summary = summary.reset_coords(drop=True)  # without fixed coordinates, which all results would inherit
-    if REPETITION not in summary["throughput"].dims:
-        summary = summary.expand_dims(REPETITION)
     ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
     several = summary.sizes[REPETITION] > 1
     # The spread between runs describes several repetitions better than their intervals.
@@ -223,8 +221,7 @@ def join_runs(runs: Sequence[Run]) -> xr.Dataset:
 def log_throughput(cells: xr.Dataset) -> Floats:
     """Return logarithms of throughput, runs × cells, last axis fastest; NaN for unmeasured cells."""
     flat = cells["throughput"].transpose(REPETITION, ...).values
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.log(flat.reshape(len(flat), -1).astype(float)))
+    return np.asarray(np.log(flat.reshape(len(flat), -1)))
 
 
 def mean_log_ratio(logs: Floats) -> Floats:

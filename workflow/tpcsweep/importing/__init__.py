@@ -303,80 +303,66 @@ def rows_meeting(table: pd.DataFrame, condition: str) -> _Truth:
     A column is numeric if all its values are numbers, and text otherwise. A missing text is "", and a missing number is
     unequal to everything.
     """
-    tree, quoted = _parsed(condition)
-    return _Condition(table, quoted).truth(tree)
-
-
-class _Condition:
-    """Evaluator of a condition's syntax tree on a table; `quoted` maps its names to columns in backticks."""
-
-    def __init__(self, table: pd.DataFrame, quoted: Mapping[str, str]) -> None:
-        self._table, self._quoted = table, quoted
-
-    def truth(self, node: ast.expr) -> _Truth:
-        match node:
-            case ast.BoolOp():
-                join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-                return np.asarray(join.reduce([self.truth(value) for value in node.values]))
-            case ast.UnaryOp(op=ast.Not()):
-                return ~self.truth(node.operand)
-            case ast.Compare():
-                places = (node.left, *node.comparators[:-1])
-                pairs = zip(places, node.ops, node.comparators, strict=True)
-                return np.asarray(np.logical_and.reduce([self._compared(*pair) for pair in pairs]))
-            case ast.Name():
-                kind, values, called = self._operand(node)
-                if kind != "true and false":
-                    raise ConditionError(f"{called} has {kind} and needs a comparison")
-                return np.asarray(values)
-        raise _refused(node)
-
-    def _operand(self, node: ast.expr) -> _Operand:
-        if isinstance(node, ast.Name):
-            name = self._quoted.get(node.id, node.id)
-            if name not in self._table.columns:
-                raise ConditionError(f"no column {name}: {suggest(name, map(str, self._table.columns))}")
-            return _column(self._table[name])
-        try:
-            value = ast.literal_eval(node)
-        except (ValueError, TypeError):
-            raise _refused(node) from None
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise _refused(node)
-        return _Operand("text" if isinstance(value, str) else "numbers", value, repr(value))
-
-    def _compared(self, left: ast.expr, how: ast.cmpop, right: ast.expr) -> _Truth:
-        ours = self._operand(left)
-        listed = isinstance(how, ast.In | ast.NotIn) and isinstance(right, ast.List | ast.Tuple)
-        items = right.elts if listed else [right]  # type: ignore[attr-defined]
-        others = [self._operand(item) for item in items]
-        for theirs in others:
-            if ours.kind != theirs.kind:
-                raise ConditionError(f"{ours.kind} against {theirs.kind}: {ours.called} and {theirs.called}")
-        if listed:
-            inside = np.isin(ours.values, np.array([item.values for item in others], dtype=object))
-            result = ~inside if isinstance(how, ast.NotIn) else inside
-        elif type(how) in _COMPARE:
-            result = _COMPARE[type(how)](ours.values, others[0].values)
-        else:
-            raise _refused(ast.Compare(left, [how], [right]))
-        return np.broadcast_to(np.asarray(result, dtype=bool), len(self._table))
-
-
-def _parsed(condition: str) -> tuple[ast.expr, dict[str, str]]:
-    quoted: dict[str, str] = {}
-
-    def unquoted(match: re.Match[str]) -> str:
-        if match["name"] is None:
-            return match[0]
-        quoted[name := f"_quoted_{len(quoted)}"] = match["name"]
-        return name
-
     try:
-        return ast.parse(_QUOTED.sub(unquoted, condition.strip()), mode="eval").body, quoted
+        # A name in backticks becomes an index, which Python's parser knows: `a b` is _['a b'].
+        text = _QUOTED.sub(lambda found: f"_[{found['name']!r}]" if found["name"] else found[0], condition)
+        tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
         said = error.msg if isinstance(error, SyntaxError) else str(error)
         raise ConditionError(f"no expression: {said}") from error
+    return _truth(tree, table)
+
+
+def _truth(node: ast.expr, table: pd.DataFrame) -> _Truth:
+    match node:
+        case ast.BoolOp():
+            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            return np.asarray(join.reduce([_truth(value, table) for value in node.values]))
+        case ast.UnaryOp(op=ast.Not()):
+            return ~_truth(node.operand, table)
+        case ast.Compare():
+            places = (node.left, *node.comparators[:-1])
+            pairs = zip(places, node.ops, node.comparators, strict=True)
+            return np.asarray(np.logical_and.reduce([_compared(*pair, table) for pair in pairs]))
+        case ast.Name() | ast.Subscript():
+            kind, values, called = _operand(node, table)
+            if kind != "true and false":
+                raise ConditionError(f"{called} has {kind} and needs a comparison")
+            return np.asarray(values)
+    raise _refused(node)
+
+
+def _operand(node: ast.expr, table: pd.DataFrame) -> _Operand:
+    match node:
+        case ast.Name(id=name) | ast.Subscript(value=ast.Name(id="_"), slice=ast.Constant(value=str(name))):
+            if name not in table.columns:
+                raise ConditionError(f"no column {name}: {suggest(name, map(str, table.columns))}")
+            return _column(table[name])
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError):
+        raise _refused(node) from None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise _refused(node)
+    return _Operand("text" if isinstance(value, str) else "numbers", value, repr(value))
+
+
+def _compared(left: ast.expr, how: ast.cmpop, right: ast.expr, table: pd.DataFrame) -> _Truth:
+    ours = _operand(left, table)
+    listed = isinstance(how, ast.In | ast.NotIn) and isinstance(right, ast.List | ast.Tuple)
+    items = right.elts if listed else [right]  # type: ignore[attr-defined]
+    others = [_operand(item, table) for item in items]
+    for theirs in others:
+        if ours.kind != theirs.kind:
+            raise ConditionError(f"{ours.kind} against {theirs.kind}: {ours.called} and {theirs.called}")
+    if listed:
+        inside = np.isin(ours.values, np.array([item.values for item in others], dtype=object))
+        result = ~inside if isinstance(how, ast.NotIn) else inside
+    elif type(how) in _COMPARE:
+        result = _COMPARE[type(how)](ours.values, others[0].values)
+    else:
+        raise _refused(ast.Compare(left, [how], [right]))
+    return np.broadcast_to(np.asarray(result, dtype=bool), len(table))
 
 
 def _refused(node: ast.expr) -> ConditionError:
@@ -393,6 +379,5 @@ def _column(column: pd.Series) -> _Operand:
     words = texts[read.isna() & ~texts.str.strip().str.lower().isin(["", "nan"])]
     if len(words) or read.isna().all():
         return _Operand("text", texts.to_numpy(object), f"{name} (as in {next(iter(words), '')!r})")
-    if read.isna().any():
-        return _Operand("numbers", read.to_numpy(float, na_value=np.nan), name)
-    return _Operand("numbers", read.to_numpy(), name)
+    values = read.to_numpy(float, na_value=np.nan) if read.isna().any() else read.to_numpy()
+    return _Operand("numbers", values, name)

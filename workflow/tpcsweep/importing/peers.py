@@ -154,7 +154,6 @@ _PROGRAMS: tuple[tuple[str, set[str], Callable[[Row], Iterator[Row]]], ...] = (
 
 
 def recognize(table: pd.DataFrame) -> None:
-    """Add settings to a table of k8s-netperf or of the testing-harness."""
     columns = set(table.columns)
     if {"Driver", "Profile", "Parallelism", "Avg Throughput", "Throughput Metric"} <= columns:
         table.attrs["settings"] = _netperf(table)
@@ -187,12 +186,11 @@ def _harness(table: pd.DataFrame) -> Row:
     table.attrs["notes"].append(
         "rows of several streams have the throughput of one, and are skipped; RTTs are doubled"
     )
-    columns = {
-        "throughput": (_RECEIVED, "bit/s"),
-        "rtt_loaded": (_HALF, "us"),
-        "retransmits": ("RETRANSMITS", ""),
+    variables = {
+        "throughput": {"column": _RECEIVED, "unit": "bit/s"},
+        "rtt_loaded": {"column": _HALF, "unit": "us"},
+        "retransmits": {"column": "RETRANSMITS", "unit": ""},
     }
-    variables = {name: {"column": column, "unit": unit} for name, (column, unit) in columns.items()}
     called = {"STREAMS": "streams", "CONGESTION (Sender)": "congestion_control"}
     words = [name for name in ("HOSTNAME", "ALIAS", "PACING", *called) if name in table]
     axes = {called.get(name, _slug(name)): name for name in words}

@@ -53,10 +53,8 @@ def quota(cores: float) -> Quota:
 
     The period is the usual one if the quota is at least RECOMMENDED_QUOTA, that is from a tenth of a core. For fewer
     cores it is longer, up to the kernel's maximum, so that the quota is RECOMMENDED_QUOTA. Source: `python -m
-    benchmarks.quotas`. Raises ValueError for less than FEWEST_CORES.
+    benchmarks.quotas`. Sweeps with less than FEWEST_CORES are refused before.
     """
-    if round(cores * LONGEST_PERIOD) < SHORTEST_QUOTA:
-        raise ValueError(f"{plain(cores)} cores are no quota: the kernel needs {plain(FEWEST_CORES)} or more")
     period = min(max(PERIOD, round(RECOMMENDED_QUOTA / cores)), LONGEST_PERIOD)
     return Quota(round(cores * period), period)
 
@@ -110,7 +108,7 @@ class Cgroup:
         return tuple(dict.fromkeys(root / self.name for root in roots))
 
     def create(self, cores: float | None = None) -> Cgroup:
-        """Make the group, with a quota of CPU cores or none. Raises CgroupError, and ValueError for too few."""
+        """Make the group, with a quota of CPU cores or none. Raises CgroupError."""
         try:
             if self.tree.version == 2:
                 _delegate_cpu(self.tree.cpu)
@@ -201,15 +199,16 @@ class PlainGroup(Cgroup):
     def create(self, cores: float | None = None) -> Cgroup:
         if cores is not None:
             raise CgroupError(f"{self.name}: {plain(cores)} cores: without cgroups there are no quotas")
-        self._folder.mkdir()
-        (self._folder / "cgroup.procs").touch()
+        [folder] = self.folders
+        folder.mkdir()
+        (folder / "cgroup.procs").touch()
         return self
 
     def quota(self) -> None:
         """Return None, because a plain group has no quota."""
 
     def entry(self) -> list[str]:
-        return ["sh", "-c", 'echo $$ >>"$0" && exec "$@"', str(self._folder / "cgroup.procs")]
+        return ["sh", "-c", 'echo $$ >>"$0" && exec "$@"', str(self.folders[0] / "cgroup.procs")]
 
     def pids(self) -> set[int]:
         return set(self._processes())
@@ -222,15 +221,11 @@ class PlainGroup(Cgroup):
         return 0, 0
 
     def remove(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folders[0], ignore_errors=True)
 
     def _processes(self) -> dict[int, Process]:
         known = self.table.read()
         return {pid: known[pid] for pid in with_descendants(super().pids(), known)}
-
-    @property
-    def _folder(self) -> Path:
-        return self.tree.accounting / self.name
 
 
 def parse_usage(text: bytes) -> int:

@@ -69,14 +69,8 @@ def parse_stat(text: bytes) -> Process:
 def with_descendants(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
     """Return the existing processes among `roots`, and all their descendants."""
     found = set(roots) & processes.keys()
-    children: dict[int, list[int]] = {}
-    for pid, process in processes.items():
-        children.setdefault(process.parent, []).append(pid)
-    left = list(found)
-    while left:
-        new = set(children.get(left.pop(), ())) - found
+    while new := {pid for pid, process in processes.items() if process.parent in found} - found:
         found |= new
-        left += new
     return found
 
 
@@ -90,14 +84,11 @@ class ProcessTable:
     def read(self) -> Mapping[int, Process]:
         now = time.monotonic()
         if now - self._when >= REUSE_SECONDS:
-            self._processes = dict(_all())
-            self._when = now
+            found = {}
+            for entry in os.scandir("/proc"):
+                stat = f"{entry.path}/stat"  # the process may end meanwhile
+                if entry.name.isdigit():
+                    with suppress(FileNotFoundError, ProcessLookupError), open(stat, "rb", 0) as file:  # noqa: PTH123
+                        found[int(entry.name)] = parse_stat(file.read())
+            self._processes, self._when = found, now
         return self._processes
-
-
-def _all() -> Iterable[tuple[int, Process]]:
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            # It may end meanwhile.
-            with suppress(FileNotFoundError, ProcessLookupError), open(f"{entry.path}/stat", "rb", 0) as file:  # noqa: PTH123
-                yield int(entry.name), parse_stat(file.read())

@@ -10,9 +10,8 @@ import ctypes
 import json
 import os
 import socket
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,20 +39,14 @@ def call_in_namespace(name: str, make: Callable[[], Made]) -> Made:
     A separate thread enters the namespace (setns(2)) and ends there, because some users cannot return to the process's
     original namespace.
     """
-    made: Future[Made] = Future()
 
-    def call() -> None:
-        try:
-            with (FOLDER / name).open("rb", 0) as space:
-                check_libc(libc.setns(space.fileno(), CLONE_NEWNET), f"network namespace {name}")
-            made.set_result(make())
-        except BaseException as error:
-            made.set_exception(error)
+    def call() -> Made:
+        with (FOLDER / name).open("rb", 0) as space:
+            check_libc(libc.setns(space.fileno(), CLONE_NEWNET), f"network namespace {name}")
+        return make()
 
-    thread = threading.Thread(target=call, name=name, daemon=True)
-    thread.start()
-    thread.join()
-    return made.result()
+    with ThreadPoolExecutor(1, name) as thread:
+        return thread.submit(call).result()
 
 
 def namespace_command(name: str, command: Sequence[str]) -> list[str]:
@@ -73,7 +66,6 @@ def listening(name: str) -> set[int]:
 
 
 def interface_to(address: str) -> str:
-    """Return the interface that reaches an address."""
     done = processes.run(["ip", "-json", "route", "get", address], check=True)
     return str(json.loads(done.stdout)[0]["dev"])
 

@@ -5,7 +5,6 @@
 Source: Linux include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info), sock_diag(7).
 """
 
-import ctypes
 import errno
 import math
 import os
@@ -16,6 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tpcsweep.linux.namespaces import libc
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -37,12 +38,10 @@ _ATTRIBUTE = struct.Struct("=HH")
 _TCP_INFO = struct.Struct("=68xI8xI44xQ32xQQQ8xQQ")
 """Fields of struct tcp_info: rtt, snd_cwnd, bytes_received, busy_time, rwnd_limited, and the following.
 sndbuf_limited, bytes_sent, bytes_retrans."""
-_CWND_END = 84
 _COOKIE = struct.Struct("=Q")
 _PROTOCOL, _TCP = "system.sockprotoname", (b"TCP\0", b"TCPv6\0")
 """Attribute of every socket that names its protocol (net/socket.c), and its values for TCP."""
 _MAPPED = b"\0" * 10 + b"\xff\xff"
-_LIBC = ctypes.CDLL(None)
 
 
 class Connection(NamedTuple):
@@ -73,8 +72,7 @@ class SocketDiagnostics:
 
     def connections(self) -> list[Connection]:
         """Return all established connections. Raises OSError."""
-        messages = self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1))
-        return [connection for connection in map(_connection, messages) if connection]
+        return list(map(_connection, self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1))))
 
     def unfinished(self, port: int, server_sockets: Collection[int]) -> int:
         """Return the number of connections that the server at a local port must still accept, serve or close.
@@ -159,12 +157,12 @@ def _tcp_inodes(folder: str) -> Iterator[int]:
 def _as_owner(path: str) -> Iterator[None]:
     """Let this thread read as a path's owner; a container's root may not read others' processes."""
     owner = Path(path).stat()
-    group, user = _LIBC.setfsgid(owner.st_gid), _LIBC.setfsuid(owner.st_uid)
+    group, user = libc.setfsgid(owner.st_gid), libc.setfsuid(owner.st_uid)
     try:
         yield
     finally:
-        _LIBC.setfsuid(user)
-        _LIBC.setfsgid(group)
+        libc.setfsuid(user)
+        libc.setfsgid(group)
 
 
 class ConnectionTotals:
@@ -197,24 +195,21 @@ class ConnectionTotals:
         return {**self._sums, **means, "connections": len(connections)}
 
 
-def _connection(message: bytes) -> Connection | None:
+def _connection(message: bytes) -> Connection:
     family = message[0]
     address = message[_ID_OFFSET + 20 : _ID_OFFSET + 36]
     if family == socket.AF_INET6 and address.startswith(_MAPPED):
         family, address = socket.AF_INET, address[12:]
     remote = socket.inet_ntop(family, address[: 4 if family == socket.AF_INET else 16])
-    info = _info(message)
-    if len(info) < _CWND_END:
-        return None
-    # Older kernels report fewer fields.
-    rtt, cwnd, received, *limited, sent, resent = _TCP_INFO.unpack_from(info.ljust(_TCP_INFO.size, b"\0"))
+    info = _info(message).ljust(_TCP_INFO.size, b"\0")  # older kernels report fewer fields
+    rtt, cwnd, received, *limited, sent, resent = _TCP_INFO.unpack_from(info)
     [cookie] = _COOKIE.unpack_from(message, _COOKIE_OFFSET)
     busy, rwnd, sndbuf = (microseconds / 1e6 for microseconds in limited)
     return Connection(cookie, remote, rtt / 1000, cwnd, received, busy, rwnd, sndbuf, sent, resent)
 
 
 def _info(message: bytes) -> bytes:
-    """Return a message's struct tcp_info, if any, without generators and slices: 1000 calls a second."""
+    """Return a message's struct tcp_info, without generators and slices: 1000 calls a second."""
     offset, last = _MESSAGE_SIZE, len(message) - _ATTRIBUTE.size
     while offset <= last:
         length, kind = _ATTRIBUTE.unpack_from(message, offset)

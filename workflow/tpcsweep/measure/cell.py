@@ -269,7 +269,10 @@ class _Cell:
         }
 
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
-        totals = self._totals()
+        # The growth of counters over the cell; None for those without two readings.
+        pairs = ((name, old, self._after.get(name)) for name, old in self._before.items())
+        grown = {name: new - old for name, old, new in pairs if old is not None and new is not None}
+        totals: dict[str, int | None] = defaultdict(lambda: None, grown)
         duration = _duration(samples)
         round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)
         figures = {
@@ -312,12 +315,6 @@ class _Cell:
             moving = transfers.moving_share(*files, self._wanted.streams, times, growth, ramp)
         known = {name: math.nan if value is None else value for name, value in summary.items()}
         return limits.attribute(self._wanted, after, moving, known)
-
-    def _totals(self) -> dict[str, int | None]:
-        """Return the growth of counters over the cell, or None for counters without two readings."""
-        pairs = ((name, old, self._after.get(name)) for name, old in self._before.items())
-        grown = {name: new - old for name, old, new in pairs if old is not None and new is not None}
-        return defaultdict(lambda: None, grown)
 
     def _of_transfers(self, steady: Steady) -> Summary:
         ended, duration = self._transfers.columns(), self._readings[-1].time - self._readings[0].time

@@ -97,7 +97,8 @@ class DestinationFiles:
     """
 
     def __init__(self, folder: Path, first: FirstBytes | None = None) -> None:
-        self._folder, self._first = folder, first
+        self._folder = folder
+        self._first_bytes = first.times if first else {}
         self._sizes: dict[str, int] = {}
         self._gone = 0  # bytes of files that this object removed
         self._lock = threading.Lock()  # one thread counts while another removes
@@ -123,8 +124,7 @@ class DestinationFiles:
                 path.unlink()
             arrival = self._arrival(name, self._sizes.pop(name, 0))
             self._gone += arrival.size
-        if self._first:
-            self._first.forget(name)
+        self._first_bytes.pop(name, None)
         return arrival
 
     def clear(self, keep: str = "") -> None:
@@ -133,7 +133,7 @@ class DestinationFiles:
                 self.remove(path.name)
 
     def _arrival(self, name: str, size: int) -> Arrival:
-        return Arrival(self._first.when(name) if self._first else None, size)
+        return Arrival(self._first_bytes.get(name), size)
 
     def _see(self, name: str, size: int) -> None:
         self._sizes[name] = max(size, self._sizes.get(name, 0))
@@ -152,16 +152,9 @@ class FirstBytes:
         self._fd = check_libc(libc.inotify_init1(os.O_CLOEXEC), f"inotify {folder}")
         self._folder = self._watch(folder, _CREATE)
         self._names: dict[int, str] = {}  # files without a byte so far, by their watches
-        self._times: dict[str, float] = {}
+        self.times: dict[str, float] = {}  # CLOCK_MONOTONIC of the first byte, by file
         self._thread = threading.Thread(target=self._listen, name="first bytes", daemon=True)
         self._thread.start()
-
-    def when(self, name: str) -> float | None:
-        """Return the CLOCK_MONOTONIC time of a file's first byte, or None if not observed."""
-        return self._times.get(name)
-
-    def forget(self, name: str) -> None:
-        self._times.pop(name, None)
 
     def close(self) -> None:
         libc.inotify_rm_watch(self._fd, self._folder)  # wakes the thread, which ends
@@ -183,7 +176,7 @@ class FirstBytes:
                     else:  # the first write, or the removal of the file
                         known = self._names.pop(watch, None)
                         if known is not None and mask & _MODIFY:
-                            self._times[known] = time.monotonic()
+                            self.times[known] = time.monotonic()
         finally:
             os.close(self._fd)
 
@@ -192,7 +185,7 @@ class FirstBytes:
         with contextlib.suppress(FileNotFoundError):  # already removed
             watch = self._watch(path, _MODIFY | _ONESHOT)
             if path.stat().st_size:  # it was written to before it was watched
-                self._times.setdefault(name, time.monotonic())
+                self.times.setdefault(name, time.monotonic())
             else:
                 self._names[watch] = name
 

@@ -23,8 +23,6 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.readings import Series, mean
 from tpcsweep.variables import GBIT_PER_MS, SHARES
 
-Summary = Mapping[str, float | int | None]
-
 NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
 FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
 SATURATED = 0.95  # share of the machine's CPU time above which it is exhausted
@@ -55,7 +53,7 @@ def means(samples: Series, warmup: int) -> dict[str, float]:
 
 def evidence(
     wanted: Parameters,
-    summary: Summary,
+    summary: Mapping[str, float | int | None],
     means: Mapping[str, float],
     totals: Mapping[str, int | None],
     transfers: Sequence[float],

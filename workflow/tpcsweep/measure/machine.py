@@ -47,7 +47,10 @@ class Machine:
 
     def __init__(self) -> None:
         self._stat = CounterFile("/proc/stat")
-        self._pressure = _pressure_file()
+        self._pressure: CounterFile | None = None
+        with suppress(OSError):  # the kernel has none (before 4.20), or refuses to open or read it (psi=0)
+            Path(PRESSURE).read_bytes()
+            self._pressure = CounterFile(PRESSURE)
         self._speed = Speed()
 
     def read(self) -> Condition:
@@ -101,15 +104,6 @@ def pressure(text: bytes) -> float:
     """Return the seconds in which some process waited, from the text of a file in /proc/pressure."""
     some = text.split(b"\n", 1)[0]  # "some avg10=0.00 avg60=0.00 avg300=0.00 total=0", in µs
     return int(some.rsplit(b"=", 1)[1]) * 1e-6
-
-
-def _pressure_file() -> CounterFile | None:
-    """Return None if the kernel has no file (before 4.20), or refuses to open or read it (psi=0)."""
-    try:
-        Path(PRESSURE).read_bytes()
-        return CounterFile(PRESSURE)
-    except OSError:
-        return None
 
 
 def _piece() -> float:

@@ -22,10 +22,12 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def machine() -> dict[str, Any]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return {
         "host": socket.gethostname(),
         "kernel": platform.release(),
-        "cpu": _cpu_model(),
+        "cpu": next(models, platform.machine()),
         "cpus": len(os.sched_getaffinity(0)),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
     }
@@ -62,9 +64,3 @@ def commit() -> str:
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
     return processes.run(command, check=True).stdout.strip()
-
-
-def _cpu_model() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

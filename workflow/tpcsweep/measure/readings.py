@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readings of counters ten times a second, the time series from them, and thinning of long ones."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -84,7 +83,9 @@ def sampled_series(readings: list[Reading], interval: float) -> Series:
     times = even_times(read[0], read[-1], interval)
     last = np.searchsorted(read, times + 1e-9, side="right") - 1
     counters = ((name, column) for name, column in columns.items() if name not in STATES)
-    step = {name: np.diff(_between(times, read, column), axis=0) for name, column in counters}
+    # Columns of counters are (readings,) or (readings, origins).
+    between = partial(np.apply_along_axis, partial(np.interp, times, read), 0)
+    step = {name: np.diff(between(column), axis=0) for name, column in counters}
     # The total of an interval is counted in ticks, of which a short one may have none; the mean is exact.
     total = mean(step["machine_total"]) or math.nan
     return {
@@ -108,9 +109,8 @@ def sampled_series(readings: list[Reading], interval: float) -> Series:
 def goodput(readings: list[Reading], interval: float) -> NDArray[np.float64]:
     """Return only the series `goodput`, for looks at a running cell."""
     read, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
-    return np.asarray(
-        np.diff(_between(even_times(read[0], read[-1], interval), read, payload)) * GBIT / interval
-    )
+    arrived = np.interp(even_times(read[0], read[-1], interval), read, payload)
+    return np.asarray(np.diff(arrived) * GBIT / interval)
 
 
 def mean(values: NDArray[np.float64]) -> float:
@@ -122,15 +122,6 @@ def mean(values: NDArray[np.float64]) -> float:
 def even_times(first: float, last: float, interval: float) -> NDArray[np.float64]:
     """Return evenly spaced times from the first to the last one, despite a rounding error at the end."""
     return np.asarray(first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1))
-
-
-def _between(
-    times: NDArray[np.float64], read: NDArray[np.float64], counter: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Interpolate a counter, (readings,) or (readings, origins), at other times."""
-    if counter.ndim == 1:
-        return np.asarray(np.interp(times, read, counter))
-    return np.stack([np.interp(times, read, column) for column in counter.T], axis=1)
 
 
 class ThinnedHistory(Generic[Entry]):
@@ -191,7 +182,7 @@ class Sampler:
         self._failure: Exception | None = None
         self._history: ThinnedHistory[Reading] = ThinnedHistory(most)
 
-    def __enter__(self) -> Sampler:
+    def __enter__(self) -> Self:
         with counters_read():
             self._history.add(self._read())
         self._thread.start()

@@ -56,14 +56,11 @@ def analyse(
 ) -> Steady:
     """Cut the warm-up of a series and return the mean of the rest with its confidence interval.
 
-    `goodput` are rates in any unit, (samples,), each of an `interval` in s. The `rtt` in s is the shortest possible
-    correlation time, because senders learn nothing sooner. The warm-up lasts until slow start is over and the first
-    file of each stream has ended, `settled` seconds, but at least 2 s, and at most a quarter of the series. Raises
-    ValueError if samples are not finite.
+    `goodput` are finite rates in any unit, (samples,), each of an `interval` in s. The `rtt` in s is the shortest
+    possible correlation time, because senders learn nothing sooner. The warm-up lasts until slow start is over and the
+    first file of each stream has ended, `settled` seconds, but at least 2 s, and at most a quarter of the series.
     """
     samples = np.asarray(goodput, dtype=np.float64)
-    if unknown := np.count_nonzero(~np.isfinite(samples)):
-        raise ValueError(f"{unknown} of {samples.size} samples are not finite")
     cut = int(min(max(_LEAST_WARMUP, settled) / interval + 1e-6, _MOST_WARMUP * samples.size))
     # If all bytes arrived in the warm-up, they count: such a cell is very slow, but not empty.
     ceased = bool(samples.any() and not samples[cut:].any())

@@ -125,7 +125,6 @@ class CellTransfers:
         return {name: np.array(values) for name, values in self._columns.items()}
 
     def seconds(self) -> list[float]:
-        """Return the durations of successful transfers."""
         start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
         return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import xarray as xr
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, open_group
@@ -21,9 +20,7 @@ from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.files import is_file, is_up_to_date, write_text
 from tpcsweep.history import SweepHistory, find_history, junit_text, runs
 from tpcsweep.models import current
-from tpcsweep.numbers import short
-from tpcsweep.pages.content import PageExtras, Sparkline, dataset_facts, sparkline
-from tpcsweep.pages.content import page_content as page_content
+from tpcsweep.pages.content import dataset_facts, page_content, sparkline
 from tpcsweep.pages.forecast import forecast as forecast_of
 from tpcsweep.pages.history import history_content
 from tpcsweep.results import FILES
@@ -40,11 +37,24 @@ def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool
     `listed` the page links the list of all sweeps even if it does not exist yet.
     """
     whole = dataset if whole is None else whole
+    folder, models = dataset.parent, current(dataset)
+    beside, of_results = page.parent == folder, dataset.name == "dataset.nc"
+    in_results, claims = beside and of_results, folder / "claims.json"
+    judged = of_results and is_up_to_date(claims, dataset)
+    linked = [(name, what) for name, what in _FILES.items() if beside and is_file(folder / name)]
+    summary = load(whole)
     # The samples of 10⁴ cells are read in parts.
     with open_group(whole, "samples") as samples:
-        summary = load(whole)
-        transfers = load(whole, TRANSFERS_GROUP)
-        shown = page_content(summary, samples, transfers, _page_extras(dataset, page, summary, listed))
+        shown = page_content(
+            summary,
+            samples,
+            load(whole, TRANSFERS_GROUP),
+            files=linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
+            claims=orjson.loads(claims.read_bytes()) if judged else [one.to_dict() for one in judge(summary)],
+            forecast=forecast_of(summary, models) if models else None,
+            overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
+            exists=lambda path: in_results and (folder / path).exists(),
+        )
     write_text(page, render("page", **shown))
 
 
@@ -80,21 +90,10 @@ def _entry(file: Path) -> dict[str, Any]:
     try:
         with open_group(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
-            return {**entry, **dataset_facts(with_beyond_path(needed)), **_drawn(sparkline(needed))}
+            return {**entry, **dataset_facts(with_beyond_path(needed)), **sparkline(needed)}
     # A foreign or broken file must not hide the others.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}
-
-
-def _drawn(line: Sparkline) -> dict[str, str]:
-    """Return the points of a sparkline in a box of 100 × 30, and the texts of its axes."""
-    known = [(at, value) for at, value in enumerate(line.means) if value is not None]
-    if len(known) < 2:
-        return {"line": ""}
-    top = max(value for _, value in known) or 1.0
-    wide = 100 / (len(line.means) - 1)
-    points = " ".join(f"{at * wide:.1f},{29 - 28 * value / top:.1f}" for at, value in known)
-    return {"line": points, "top": f"{short(top)} Gbit/s", "first": line.first, "last": line.last}
 
 
 def comparisons(results: Path) -> list[dict[str, str]]:
@@ -103,30 +102,10 @@ def comparisons(results: Path) -> list[dict[str, str]]:
     for file in sorted(results.glob("*/comparison.json")):
         page = file.with_name("compare.html")
         if is_file(page):
+            try:
+                text = str(json.loads(file.read_text(encoding="utf-8"))["summary"])
+            except (OSError, ValueError, KeyError, TypeError):
+                text = "its comparison.json cannot be read"
             folder = file.parent.name
-            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": _compared(file)})
+            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": text})
     return found
-
-
-def _compared(file: Path) -> str:
-    try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["summary"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "its comparison.json cannot be read"
-
-
-def _page_extras(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> PageExtras:
-    folder, models = dataset.parent, current(dataset)
-    in_results = page.parent == folder and dataset.name == "dataset.nc"
-    claims = folder / "claims.json"
-    judged = dataset.name == "dataset.nc" and is_up_to_date(claims, dataset)
-    linked = [
-        (name, what) for name, what in _FILES.items() if page.parent == folder and is_file(folder / name)
-    ]
-    return PageExtras(
-        files=linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
-        claims=orjson.loads(claims.read_bytes()) if judged else [each.to_dict() for each in judge(summary)],
-        forecast=forecast_of(summary, models) if models else None,
-        overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
-        exists=(lambda path: (folder / path).exists()) if in_results else lambda _: False,
-    )

@@ -9,21 +9,20 @@ import base64
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION, cell_paths
-from tpcsweep.dataset import STATUS, describe, flag_masks, flagged
+from tpcsweep.dataset import STATUS, flag_masks, flagged
 from tpcsweep.dataset.labels import data_origin, with_beyond_path
-from tpcsweep.figures.grid import arrange_axes, axis_values
+from tpcsweep.figures.grid import arrange_axes
 from tpcsweep.figures.labels import name_text
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.files import number
 from tpcsweep.flags import FLAGS, GRADES, graded
 from tpcsweep.numbers import short
 from tpcsweep.pages.findings import disturbance, doubtful, findings
@@ -44,34 +43,33 @@ _OF_CLAIMS = ("published", "source", "verdict", "reason")
 _FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
-@dataclass(frozen=True)
-class PageExtras:
-    """Content of a page that is not in its dataset."""
-
-    files: Sequence[tuple[str, str]] = ()
-    """Path from the page's folder, and description, of each file to link."""
-    claims: Sequence[Mapping[str, Any]] = ()
-    forecast: Forecast | None = None  # results of the fitted models, or None without models
-    overview: str = ""  # path from the page's folder to the list of all sweeps, or ""
-    exists: Callable[[str], bool] = lambda _: False
-    """Function that returns whether a path from the page's folder exists."""
-
-
 def page_content(
-    summary: xr.Dataset, samples: xr.Dataset, transfers: xr.Dataset, extras: PageExtras
+    summary: xr.Dataset,
+    samples: xr.Dataset,
+    transfers: xr.Dataset,
+    *,
+    files: Sequence[tuple[str, str]] = (),
+    claims: Sequence[Mapping[str, Any]] = (),
+    forecast: Forecast | None = None,
+    overview: str = "",
+    exists: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Any]:
+    """Return the content of a page: its dataset's, and that of files next to it.
+
+    `files` are linked: path from the page's folder, and description. `overview` is the path to the list of all sweeps,
+    or "". `exists` returns whether a path from the page's folder exists.
+    """
     summary = with_beyond_path(summary)
-    forecast = extras.forecast
     gained = gains(summary, forecast.fitted) if forecast else None
     return {
         "about": dataset_facts(summary),
         "banner": disturbance(summary),
         "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary, gained)],
         "doubts": _doubts(summary),
-        "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in extras.claims],
+        "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
         "models": forecast.section if forecast else None,
-        "overview": extras.overview,
-        "files": [{"path": path, "what": what} for path, what in extras.files],
+        "overview": overview,
+        "files": [{"path": path, "what": what} for path, what in files],
         "data": {
             **_grid(summary),
             "flags": [_flag(flag, mask=mask) for flag, mask in flag_masks(summary).items() if flag in FLAGS],
@@ -84,7 +82,7 @@ def page_content(
             "plans": forecast.section["plans"] if forecast else None,
             "series": _series(summary, samples),
             "transfers": _transfers(transfers, summary["throughput"].size),
-            "again": _again(summary, extras.exists),
+            "again": _again(summary, exists),
         },
     }
 
@@ -99,7 +97,6 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     ok = status == STATUS.index("ok")
     return {
         "name": str(told["sweep"]),
-        "title": str(told["title"]),
         "made": data_origin(summary),
         "simulated": told["testbed_kind"] == "simulation",
         "from": str(told["measured_from"]),
@@ -118,38 +115,35 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-class Sparkline(NamedTuple):
-    """Mean throughput over the first axis of the map."""
-
-    means: list[float | None]  # Gbit/s at each value, or None without data
-    first: str
-    last: str  # last value of the axis; `first` has the axis' name too
-
-
-def sparkline(summary: xr.Dataset) -> Sparkline:
+def sparkline(summary: xr.Dataset) -> dict[str, str]:
+    """Return mean throughput over the first axis of the map: points in a box of 100 × 30, and texts of the axes."""
     ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
     axis = arrange_axes(summary[["throughput"]]).x
-    if axis is None:
-        return Sparkline([], "", "")
-    values = ok.transpose(axis, ...).values.reshape(summary.sizes[axis], -1)
-    known = np.isfinite(values).sum(axis=1)
-    means = np.nansum(values, axis=1) / np.maximum(known, 1)
-    first, *_, last = (value_text(axis, value) for value in (axis_values(summary, axis) * 2))
-    line = [float(mean) if count else None for mean, count in zip(means, known, strict=True)]
-    return Sparkline(line, f"{name_text(axis)} {first}", last)
+    means = ok.mean([name for name in ok.dims if name != axis]).values.ravel()
+    [known] = np.nonzero(np.isfinite(means))
+    if axis is None or len(known) < 2:
+        return {"line": ""}
+    top = float(means[known].max()) or 1.0
+    points = zip(known * 100 / (len(means) - 1), 29 - 28 * means[known] / top, strict=True)
+    first, *_, last = (value_text(axis, value) for value in summary[axis].values.tolist())
+    return {
+        "line": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+        "top": f"{short(top)} Gbit/s",
+        "first": f"{name_text(axis)} {first}",
+        "last": last,
+    }
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:
     """Return the axes in the order of the flattened grid, and the indices of the initial x and y."""
     dimensions = [str(name) for name in summary["throughput"].dims]
-    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True))
+    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True))
     return {
         "axes": [
             {
                 "label": name_text(name),
-                "about": describe(name).long_name,
                 "repetition": name == REPETITION,
-                "values": [value_text(name, value) for value in axis_values(summary, name)],
+                "values": [value_text(name, value) for value in summary[name].values.tolist()],
             }
             for name in dimensions
         ],
@@ -207,8 +201,7 @@ def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
 
 
 def _points(summary: xr.Dataset, forecast: Forecast | None) -> dict[str, Any]:
-    ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
-    mean = ok.mean(REPETITION) if REPETITION in ok.dims else ok
+    mean = summary["throughput"].where(summary["status"] == STATUS.index("ok")).mean(REPETITION)
     if forecast is None:
         return {"value": _texts(mean)}
     fitted = forecast.fitted.transpose(*mean.dims)
@@ -234,28 +227,17 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
     flat = goodput.transpose(*summary["throughput"].dims, "time")
     # One part of the grid at a time, because all samples of many cells would exceed the memory.
     parts = (flat.isel({flat.dims[0]: first}).values.reshape(-1, times) for first in range(flat.shape[0]))
-    taken = np.concatenate([_means(part, points) for part in parts]).astype(np.float32)
-    top = np.nanmax(np.where(np.isfinite(taken), taken, 0), axis=1)
-    with np.errstate(invalid="ignore"):
-        levels = np.rint(taken / np.where(top > 0, top, 1)[:, None] * _LEVELS)
-    coded = np.where(np.isfinite(levels), levels, _LEVELS + 1).clip(0, _LEVELS + 1).astype(np.uint8)
-    step = float(samples["time"].values[-1]) / points
+    bins = np.arange(times) * points // times
+    means = np.concatenate([pd.DataFrame(part.T).groupby(bins).mean().T for part in parts])
+    top = np.nan_to_num(means).max(axis=1)
+    levels = np.rint(means / np.where(top > 0, top, 1)[:, None] * _LEVELS)
+    coded = np.nan_to_num(levels, nan=_LEVELS + 1).astype(np.uint8)
     return {
         "points": points,
-        "step": number(step, 4),
-        "step_text": short(step),
+        "step_text": short(float(samples["time"].values[-1]) / points),
         "top": _texts(top),
         "bytes": base64.b64encode(coded.tobytes()).decode(),
     }
-
-
-def _means(series: NDArray[Any], points: int) -> NDArray[Any]:
-    edges = np.linspace(0, series.shape[1], points + 1).round().astype(int)[:-1]
-    known = np.isfinite(series)
-    sums, counts = (
-        np.add.reduceat(rows, edges, 1) for rows in (np.where(known, series, 0), known.astype(int))
-    )
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
@@ -290,21 +272,20 @@ def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> dict[str, Any]
         return None
     names = [str(name) for name in summary["throughput"].dims]
     # A coordinate is infinite if the parameter is null.
-    values = ([None if v == math.inf else v for v in axis_values(summary, name)] for name in names)
+    values = ([None if v == math.inf else v for v in summary[name].values.tolist()] for name in names)
     paths = [
         cell_paths(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
         for place in itertools.product(*values)
     ]
     for at in np.ravel(summary.attrs.get("excluded", [])).astype(int):
         paths[at] = "", ""
-    deployments = list(dict.fromkeys(deployment for deployment, _ in paths))
-    place_of = {deployment: at for at, deployment in enumerate(deployments)}
+    deployments = _distinct([deployment for deployment, _ in paths])
     return {
         "folder": summary.attrs["cells"],
         "command": summary.attrs["command"],
-        "deployments": deployments,
-        "deployment": [place_of[deployment] for deployment, _ in paths],
+        "deployments": deployments["texts"],
+        "deployment": deployments["at"],
         "cell": [cell for _, cell in paths],
-        "logs": [exists(f"logs/{deployment}") for deployment in deployments],
+        "logs": [exists(f"logs/{deployment}") for deployment in deployments["texts"]],
         "files": [exists(f"cells/{deployment}/{cell}.json") for deployment, cell in paths],
     }

@@ -53,7 +53,6 @@ class _Cells:
         return ", ".join(self.axis(name, int(self.places[name][cell])) for name in several)
 
     def several(self) -> list[str]:
-        """Return the axes with two or more values, except repetitions."""
         return [name for name, values in self.axes.items() if len(values) > 1 and name != REPETITION]
 
 
@@ -208,9 +207,8 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
     """
     shape = tuple(map(len, cells.axes.values()))
     number = np.arange(len(cells.throughput)).reshape(shape)
-    logs = settings = np.ma.log(cells.throughput.reshape(shape))  # masked without a positive number
-    if REPETITION in cells.axes:
-        settings = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
+    logs = np.ma.log(cells.throughput.reshape(shape))  # masked without a positive number
+    settings = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
     texts, held = [], set[int]()
     for axis in cells.several():
         values = cells.axes[axis]
@@ -252,11 +250,9 @@ def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     status = summary["status"].values.ravel()
-    counts = {
-        said: int((status == STATUS.index(name)).sum())
-        for name, said in (("failed", "failed"), ("not_measured", "were not measured"))
-    }
-    said = " and ".join(f"{count} {text}" for text, count in counts.items() if count)
+    names = {"failed": "failed", "not_measured": "were not measured"}
+    counts = [(int((status == STATUS.index(name)).sum()), text) for name, text in names.items()]
+    said = " and ".join(f"{count} {text}" for count, text in counts if count)
     if said:
         yield Sentence(f"{len(status)} cells: {said}.", _places(status != STATUS.index("ok")))
 

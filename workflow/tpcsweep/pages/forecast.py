@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import Parameters, value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.labels import name_text
-from tpcsweep.models import Fit, Observations, Predictor, observe, read_fits
+from tpcsweep.models import Observations, Predictor, observe, read_fits
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
 from tpcsweep.planning.plan import best_measured, plan, select_models
@@ -29,27 +29,29 @@ _SMALLEST = 1e-3  # Gbit/s, so small that the search never continues beyond the 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Results of the fitted models of a dataset."""
-
     fitted: xr.DataArray  # fitted throughput over the axes, without repetitions, Gbit/s
     section: dict[str, Any]  # content of the page's section
 
 
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
-    """Return the results of the models, or None without a chosen model."""
     fits = read_fits(models)
     if not fits.chosen:
         return None
     observations = observe(summary)
     model, formula, _ = select_models(fits, observations, {})
-    points = summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True)
+    points = summary[["throughput"]].isel({REPETITION: 0}, drop=True)
     names = [str(name) for name in points.coords if name in Parameters.model_fields]
     fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
     plans = _plans(model, formula, observations)
     surest = plans["tables"][0][-1:] if plans else []
     shown = {
         "name": name_text(model.name),
-        "formula": _formula(fits.formula),
+        "formula": {
+            "name": name_text(fits.formula.name),
+            "title": fits.formula.model.title,
+            "source": fits.formula.model.source,
+            "parameters": [row | {"name": name_text(row["name"])} for row in fits.formula.parameter_rows()],
+        },
         "scores": [
             {"name": name_text(each["model"]), "error": each["score"]} for each in fits.choice["scores"]
         ],
@@ -57,15 +59,6 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
         "plans": plans,
     }
     return Forecast(fitted, shown)
-
-
-def _formula(fit: Fit) -> dict[str, Any]:
-    return {
-        "name": name_text(fit.name),
-        "title": fit.model.title,
-        "source": fit.model.source,
-        "parameters": [row | {"name": name_text(row["name"])} for row in fit.parameter_rows()],
-    }
 
 
 def _plans(model: Predictor, formula: Predictor | None, observations: Observations) -> dict[str, Any] | None:
@@ -108,9 +101,8 @@ def _cheapest(
         if row["assured"] > most:
             most = row["assured"]
             cores = "no limit" if math.isinf(row["cores"]) else plain(row["cores"])
-            expected = (
-                f"{short(row['throughput'])} ({between(row['throughput_low'], row['throughput_high'])})"
-            )
+            spread = between(row["throughput_low"], row["throughput_high"])
+            expected = f"{short(row['throughput'])} ({spread})"
             yield [most, short(most), expected, cores, str(row["origins"]), str(row["streams"])]
 
 
@@ -150,20 +142,14 @@ def gains(summary: xr.Dataset, fitted: xr.DataArray) -> Gains:
             factor[at] = np.where(better, gain, factor[at])
             axis[at] = np.where(better, name, axis[at])
             text[at] = np.where(better, np.array(changes, object)[to], text[at])
-    texts = [
-        f"{change}: {percent_more(gain)}" if change else ""
-        for change, gain in zip(text.ravel(), factor.ravel(), strict=True)
-    ]
-    return Gains(axis.ravel(), factor.ravel(), _with_rtt(summary, texts))
+    where = np.full(rates.shape, "", object)
+    if "rtt" in estimate.dims:
+        rtts = [f" at RTT {value_text('rtt', rtt)}" for rtt in summary["rtt"].values.tolist()]
+        where = np.array(rtts, object)[np.indices(rates.shape)[estimate.dims.index("rtt")]]
+    cells = zip(text.ravel(), factor.ravel(), where.ravel(), strict=True)
+    texts = [f"{change}: {percent_more(gain)}{place}" if change else "" for change, gain, place in cells]
+    return Gains(axis.ravel(), factor.ravel(), texts)
 
 
 def percent_more(factor: float) -> str:
     return f"{100 * (factor - 1):+.0f} %"
-
-
-def _with_rtt(summary: xr.Dataset, texts: Sequence[str]) -> list[str]:
-    if "rtt" not in summary["throughput"].dims:
-        return list(texts)
-    rtts = summary["rtt"].broadcast_like(summary["throughput"]).transpose(*summary["throughput"].dims)
-    pairs = zip(texts, rtts.values.ravel().tolist(), strict=True)
-    return [f"{text} at RTT {value_text('rtt', rtt)}" if text else "" for text, rtt in pairs]

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
-from tpcsweep.comparing.effects import FASTER, SAME, SLOWER
+from tpcsweep.comparing.effects import FASTER, SAME, SLOWER, Floats
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
@@ -17,8 +17,6 @@ from tpcsweep.figures.labels import name_text
 from tpcsweep.history import FEWEST_RUNS, Change, SweepHistory, changed_settings, day, sentence
 from tpcsweep.history.runs import log_throughput, mean_cell
 from tpcsweep.numbers import between, short
-
-Floats = NDArray[np.float64]
 
 _MARGIN = 0.06  # share of a chart's height above and below the drawing, and of its width at both sides
 _LEAST_SPAN = 0.02  # smallest span of ratios, so that small scatter is not magnified
@@ -28,7 +26,7 @@ def history_content(history: SweepHistory) -> dict[str, Any]:
     last = history.runs[-1]
     times = np.array([run.ended.timestamp() for run in history.runs])
     across = _scaled(times, times.min(), times.max()) if len(times) > 1 else np.array([50.0])
-    marks = [float(across[change.place - 1 : change.place + 1].mean()) for change in history.changes]
+    marks = [round(float(across[one.place - 1 : one.place + 1].mean()), 2) for one in history.changes]
     return {
         "name": last.identity[0],
         "made": last.made,
@@ -45,12 +43,12 @@ def history_content(history: SweepHistory) -> dict[str, Any]:
             }
             for each in history.changes
         ],
-        "broken": [{"cell": cell, "message": message} for cell, message in history.broken],
+        "broken": history.broken,
         "trend": _trend(history, across, marks),
         "axes": [name_text(axis) for axis in history.axes],
         "rows": list(_rows(history, across)),
         "scale": between(*_span(_ratios(history))),
-        "marks": [round(mark, 2) for mark in marks],
+        "marks": marks,
         "since": day(history.runs[history.changes[-1].place]) if history.changes else "",
         "runs": list(_runs(history)),
         "left_out": sorted(history.skipped_files.items()),
@@ -65,28 +63,16 @@ def _trend(history: SweepHistory, across: Floats, marks: Sequence[float]) -> dic
     levels = [float(part[np.isfinite(part)].mean()) if np.isfinite(part).any() else np.nan for part in parts]
     ratios, steps = np.exp(mean - levels[0]), np.exp(np.array(levels) - levels[0])
     low, high = _span(ratios)
-    up, level = (100 - _scaled(values, low, high) for values in (ratios, steps))
     ticks = np.array([tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high])
-    bounds = [0.0, *marks, 100.0]
+    up, level, scale = ((100 - _scaled(values, low, high)).round(2) for values in (ratios, steps, ticks))
+    texts = [f"{day(run)}: {ratio:.3f}" for run, ratio in zip(history.runs, ratios, strict=True)]
+    dates = [f"{history.runs[change.place].ended:%Y-%m-%d}" for change in history.changes]
+    bounds = itertools.pairwise([0.0, *marks, 100.0])
     return {
-        "dots": [
-            {"x": round(float(x), 2), "y": round(float(y), 2), "text": f"{day(run)}: {ratio:.3f}"}
-            for run, x, y, ratio in zip(history.runs, across, up, ratios, strict=True)
-            if np.isfinite(y)
-        ],
-        "steps": [
-            {"x1": round(bounds[at], 2), "x2": round(bounds[at + 1], 2), "y": round(float(y), 2)}
-            for at, y in enumerate(level)
-            if np.isfinite(y)
-        ],
-        "marks": [
-            {"x": round(mark, 2), "text": f"{history.runs[change.place].ended:%Y-%m-%d}"}
-            for mark, change in zip(marks, history.changes, strict=True)
-        ],
-        "ticks": [
-            {"y": round(float(100 - y), 2), "text": short(tick)}
-            for tick, y in zip(ticks, _scaled(ticks, low, high), strict=True)
-        ],
+        "dots": [dot for dot in zip(across.round(2), up, texts, strict=True) if np.isfinite(dot[1])],
+        "steps": [(*ends, y) for ends, y in zip(bounds, level, strict=True) if np.isfinite(y)],
+        "marks": list(zip(marks, dates, strict=True)),
+        "ticks": list(zip(scale, map(short, ticks), strict=True)),
     }
 
 
@@ -114,9 +100,8 @@ def _rows(history: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
 
 def _ratios(history: SweepHistory) -> Floats:
     """Return runs × cells."""
-    logs = log_throughput(history.cells)
-    known = np.isfinite(logs)
-    return np.asarray(np.exp(logs - np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)))
+    logs = pd.DataFrame(log_throughput(history.cells))
+    return np.asarray(np.exp(logs - logs.mean()))
 
 
 def _changed(change: Change | None, at: int) -> dict[str, str]:

@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* tpc-delayline: join two network namespaces by a link with a rate, a delay and random loss.
+/* tpc-delayline: join two network namespaces by a link with a rate, a delay and random loss (docs/paths.md).
  *
- * For kernels without sch_netem. It makes a TUN device of the given name in each namespace, and one thread moves
- * packets between them. When a packet leaves the bottleneck is computed as it is read, by a token bucket; it is put
- * into a ring with the time it is due, its departure and the delay later, and written then. So what comes late, the
- * thread or the sender of a packet that finds others before it, takes nothing from the rate. With gso=1, TCP and UDP
- * super-packets of up to 64 KiB pass whole (IFF_VNET_HDR, linux/virtio_net.h), which is what makes it fast; with
- * gso=0 the kernel cuts them to the MTU before, so that loss is per packet.
+ * One thread moves packets between a TUN device in each namespace. With gso=1, TCP and UDP super-packets of up to
+ * 64 KiB pass whole (IFF_VNET_HDR, linux/virtio_net.h), which makes it fast; with gso=0 the kernel cuts them to the
+ * MTU before, so that loss is per packet. An arrival wakes the thread only if nothing is due within two ticks.
  *
- * Waking up costs more than moving a packet, so where packets are many one wake-up does the work of a tick:
- * everything is written that is due within a tick from then, and everything is read that came meanwhile, also what
- * the written packets caused at once (acknowledgements, the next data). An arrival wakes it only if nothing is due
- * within two ticks. So in a dense stream a packet is read up to two ticks late and written up to a tick early; where
- * packets are few, each is moved when it comes and when it is due.
- *
- * The statistics file (of the size of struct shared, zeroed) is mapped: whoever started this reads counters from
- * it at no cost, and may set the delay and the queue in it at any time. Memory is bounded by the two rings. Dies
- * with the thread that started it. */
+ * The statistics file (of the size of struct shared, zeroed) is mapped: its owner reads counters from it, and may
+ * set the delay and the queue in it at any time. The program dies with the thread that started it. */
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -104,7 +94,6 @@ static void set(word *w, uint64_t v) { atomic_store_explicit(w, v, memory_order_
 static void add(word *w, uint64_t v) { set(w, get(w) + v); }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static int lose(struct direction *d) { /* xorshift64: Marsaglia 2003 */
     d->random ^= d->random << 13;
@@ -240,7 +229,7 @@ static void move(struct direction d[2], uint64_t tick) {
         for (int i = 0; i < 2; i++) { /* after that, for what the written packets caused */
             const int n = receive(&d[i]);
             came = n > came ? n : came;
-            due = smaller(due, next(&d[i]));
+            due = next(&d[i]) < due ? next(&d[i]) : due;
         }
         const uint64_t t = now();
         if (came)

@@ -53,10 +53,10 @@ class _Setting:
         self._offset = offset
 
     def __get__(self, line: DelayLine, _owner: type) -> int:
-        return int(struct.unpack_from("=Q", line.shared(), self._offset)[0])
+        return int(struct.unpack_from("=Q", line.shared, self._offset)[0])
 
     def __set__(self, line: DelayLine, value: int) -> None:
-        struct.pack_into("=Q", line.shared(), self._offset, value)
+        struct.pack_into("=Q", line.shared, self._offset, value)
 
 
 def compiled(folder: File, commands: Commands) -> File:
@@ -77,13 +77,6 @@ def compiled(folder: File, commands: Commands) -> File:
             "install a C compiler and Linux headers (Debian: gcc libc6-dev linux-libc-dev)"
         ) from error
     return binary
-
-
-def _programs() -> File:
-    beside = File(sys.prefix) / "bin"
-    if os.access(beside, os.W_OK):
-        return beside
-    return File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
 
 
 class DelayLine:
@@ -108,15 +101,18 @@ class DelayLine:
         `folder` gets the statistics file. The words of `prefix` come before the command, for example to place it in a
         cgroup; they must exec, not fork. Raises PathError.
         """
-        self.binary = compiled(_programs(), commands)
+        beside = File(sys.prefix) / "bin"
+        cache = File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
+        binary = compiled(beside if os.access(beside, os.W_OK) else cache, commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
         self._file.write_bytes(bytes(3 * _WORDS * 8))
+        with self._file.open("r+b") as file:
+            self.shared = mmap.mmap(file.fileno(), 0)
         gso = int(path.loss == 0)  # otherwise packets of the MTU, so that each is lost independently
         rate = [delay, tick_ns(path), rate_bit(path), burst(path), queue_bytes(path), path.queue_limit or 0]
         figures = [*rate, f"{path.loss:.9g}", gso, memory(path), os.getpid()]
-        self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file), *map(str, figures)]
+        self.argv = [*prefix, str(binary), near, far, INTERFACE, str(self._file), *map(str, figures)]
         commands.note(f"{shlex.join(self.argv[:-1])} $$ &  # stays up with the deployment")
-        self._map: mmap.mmap | None = None
         starting: Future[subprocess.Popen[str]] = Future()
         self._keeper = threading.Thread(target=self._keep, args=(starting,), name=NAME, daemon=True)
         self._keeper.start()
@@ -127,8 +123,6 @@ class DelayLine:
             raise self._refused(str(error)) from error
         try:
             self.pid, self.scheduler = self._greeting()
-            with self._file.open("r+b") as file:
-                self._map = mmap.mmap(file.fileno(), 3 * _WORDS * 8)
         except BaseException:
             self.close()
             raise
@@ -166,7 +160,7 @@ class DelayLine:
         """Return the counters of near to far, and far to near, in microseconds. Raises PathError."""
         if fault := self.fault():
             raise PathError(fault)
-        words = struct.unpack_from(f"={2 * _WORDS}Q", self.shared(), _WORDS * 8)
+        words = struct.unpack_from(f"={2 * _WORDS}Q", self.shared, _WORDS * 8)
         return Direction(*words[:_WORDS]), Direction(*words[_WORDS:])
 
     def fault(self) -> str | None:
@@ -179,13 +173,5 @@ class DelayLine:
         self._keeper.join()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        if self._map is not None:
-            self._map.close()
-            self._map = None
+        self.shared.close()
         self._file.unlink(missing_ok=True)
-
-    def shared(self) -> mmap.mmap:
-        """Return the mapped statistics file. Raises PathError after `close`."""
-        if self._map is None:
-            raise PathError("delay line: closed")
-        return self._map

@@ -42,12 +42,13 @@ class Rtt:
     samples: int
 
 
-class Link(contextlib.AbstractContextManager["Link"]):
-    """Running path between the interfaces tpc-path of the namespaces `near` and `far`."""
+class Link(contextlib.ExitStack):
+    """Running path between the interfaces tpc-path of the namespaces `near` and `far`, which remain when it closes."""
 
     def __init__(
         self, path: Path, emulator: Emulator, near: tuple[str, str], far: tuple[str, str], commands: Commands
     ) -> None:
+        super().__init__()
         self.path, self.emulator = path, emulator
         self.near, self.near_address = near[0], near[1].partition("/")[0]
         self.far, self.far_address = far[0], far[1].partition("/")[0]
@@ -55,7 +56,6 @@ class Link(contextlib.AbstractContextManager["Link"]):
         self.line: delayline.DelayLine | None = None
         self.base_rtt = 0.0  # ms that the delay line itself costs, subtracted from the delay
         self._interfaces: list[Interface] = []
-        self._opened = contextlib.ExitStack()
 
     def describe(self) -> dict[str, Any]:
         """Return the settings of the path, and the kernel's view of them, as plain values for JSON."""
@@ -121,7 +121,20 @@ class Link(contextlib.AbstractContextManager["Link"]):
         return {name: line_counters(seen, self.path, now, dropped) for name, seen, dropped in both}
 
     def rtt(self) -> Rtt:
-        return measure_rtt(self.commands, self.near, self.far_address, self.path.mtu)
+        """Ping the far end for 0.2 s and about three RTTs. Raises PathError without an answer.
+
+        Before these pings, three packets of the full MTU that must not be fragmented warm up ARP and verify the MTU;
+        three, because one may be lost at random.
+        """
+        ping = ["ip", "netns", "exec", self.near, "ping", "-n", "-W", str(PING_PATIENCE)]
+        full = ["-M", "do", "-s", str(self.path.mtu - HEADERS), "-c", "3", "-i", "0.002", self.far_address]
+        try:
+            self.commands.run([*ping, *full])
+            answers = self.commands.run([*ping, "-c", str(PINGS), "-i", str(PING_INTERVAL), self.far_address])
+        except CommandError as error:
+            place = f"{self.far_address} from {self.near} with packets of {self.path.mtu} bytes"
+            raise PathError(f"path: {place}: {error}") from error
+        return parse_ping(answers)
 
     def resize_queues(self, room: int) -> None:
         """Let the queues before the rate hold `room` bytes more than plan.queue_bytes(), or fewer if negative."""
@@ -133,15 +146,7 @@ class Link(contextlib.AbstractContextManager["Link"]):
             self.commands.batch(["tc", "-n", namespace], changed)
 
     def fault(self) -> str | None:
-        """Return which part of the path has ended, or None."""
         return None if self.line is None else self.line.fault()
-
-    def close(self) -> None:
-        """Remove the path and end its processes, but keep the namespaces. Idempotent."""
-        self._opened.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _delete(self) -> None:
         with contextlib.suppress(CommandError):  # the namespace, and the veth pair with it, may be gone
@@ -172,9 +177,9 @@ def connect(
         undo.push(link)
         if emulator == "delayline":
             link.line = delayline.DelayLine(path, CALIBRATION, near[0], far[0], commands, folder, prefix)
-            link._opened.callback(link.line.close)
+            link.callback(link.line.close)
         else:
-            link._opened.callback(link._delete)
+            link.callback(link._delete)
             mtu = f"{INTERFACE} mtu {path.mtu}"
             pair = f"link add {mtu} type veth peer name {mtu} netns {far[0]}"
             commands.batch(["ip", "-n", near[0]], [pair])
@@ -190,26 +195,10 @@ def connect(
         if link.line:
             for namespace, _ in ends:
                 link._interfaces.append(Interface(namespace, INTERFACE))
-                link._opened.callback(link._interfaces[-1].close)
+                link.callback(link._interfaces[-1].close)
             calibrate_line(link)
         undo.pop_all()
     return link
-
-
-def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> Rtt:
-    """Ping an address from a namespace for 0.2 s and about three RTTs. Raises PathError without an answer.
-
-    Before these pings, three packets of the full MTU that must not be fragmented warm up ARP and verify the MTU; three,
-    because one may be lost at random.
-    """
-    ping = ["ip", "netns", "exec", namespace, "ping", "-n", "-W", str(PING_PATIENCE)]
-    full = ["-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
-    try:
-        commands.run([*ping, *full])
-        answers = commands.run([*ping, "-c", str(PINGS), "-i", str(PING_INTERVAL), address])
-    except CommandError as error:
-        raise PathError(f"path: {address} from {namespace} with packets of {mtu} bytes: {error}") from error
-    return parse_ping(answers)
 
 
 def parse_ping(text: str) -> Rtt:

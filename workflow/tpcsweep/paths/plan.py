@@ -2,18 +2,16 @@
 """Parameters of a path, and the sizes, limits and tc commands that follow from them; pure functions."""
 
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil
 from typing import Any, Literal
 
-from tpcsweep.numbers import plain
 from tpcsweep.variables import GBIT_PER_MS
 
 Emulator = Literal["none", "netem", "delayline"]
 
 INTERFACE = "tpc-path"  # name of the path's interface in both routers
 
-KIB = 1024
-SUPER_PACKET = 64 * KIB  # largest GSO packet; a tbf segments packets above its burst, which costs CPU
+SUPER_PACKET = 1 << 16  # largest GSO packet; a tbf segments packets above its burst, which costs CPU
 LARGEST_LIMIT = 2**32 - 1  # bytes, largest limit of tbf
 LARGEST = 100.0  # Gbit/s
 SMALLEST_BANDWIDTH = 0.001  # Gbit/s; below, one packet of 9000 bytes takes longer than 72 ms
@@ -50,22 +48,6 @@ class Path:
     whole_rtt: float | None = None
     """RTT in ms of the longest path that includes this one, which sizes its queue; by default its own."""
 
-    def __post_init__(self) -> None:
-        allowed = (
-            ("rtt", self.rtt, 0, LONGEST_RTT, "ms"),
-            ("bandwidth", self.bandwidth, SMALLEST_BANDWIDTH, LARGEST, "Gbit/s"),
-            ("loss", self.loss, 0, LARGEST_LOSS, "per direction"),
-            ("mtu", self.mtu, 576, LARGEST_MTU, "bytes"),
-            ("queue_limit", self.queue_limit, 1, MOST_PACKETS, "packets"),
-            ("whole_rtt", self.whole_rtt, self.rtt, LONGEST_RTT, "ms"),
-        )
-        for name, value, low, high, unit in allowed:
-            if value is not None and not low <= value <= high:
-                limits = f"{plain(low)} to {plain(high)} {unit}"
-                raise PathError(f"path: {name} is {plain(value)} {unit}; allowed is {limits}")
-        if self.queue_limit is not None and self.rtt == 0:
-            raise PathError("path: queue_limit is for packets under way, of which there are none at rtt 0 ms")
-
 
 def bytes_in(path: Path, milliseconds: float) -> int:
     return ceil(path.bandwidth * milliseconds * 125_000)
@@ -96,17 +78,12 @@ def queue_bytes(path: Path) -> int:
 def netem_limit(path: Path, room: int = 0) -> int:
     """Return netem's explicit `limit` in packets: the requested one, or more than can ever be inside.
 
-    netem's default of 1000 packets is a hidden cap (`queue_cap`). netem counts its own packets and, before Linux 6.13,
+    netem's default of 1000 packets is a hidden cap (`queue_rate`). netem counts its own packets and, before Linux 6.13,
     those of its child too, hence twice the BDP and the queue, with `room` for additional bytes.
     """
     if path.queue_limit is not None:
         return path.queue_limit
     return ceil((2 * bdp(path) + queue_bytes(path) + room) / path.mtu) + 1000
-
-
-def queue_cap(path: Path, packet: int) -> float:
-    """Return the Gbit/s that a queue_limit allows for packets of `packet` bytes."""
-    return inf if path.queue_limit is None else queue_rate(path.queue_limit, packet, path.rtt / 2)
 
 
 def queue_rate(limit: int, packet: float, delay: float) -> float:
@@ -121,14 +98,14 @@ def describe_limit(path: Path) -> dict[str, Any]:
     """
     if path.queue_limit is None:
         return {}
-    largest = path.mtu if path.loss else SUPER_PACKET
-    caps = {"packets_of_the_mtu": queue_cap(path, path.mtu), "largest_packets": queue_cap(path, largest)}
+    packets = {"packets_of_the_mtu": path.mtu, "largest_packets": path.mtu if path.loss else SUPER_PACKET}
+    caps = {name: queue_rate(path.queue_limit, size, path.rtt / 2) for name, size in packets.items()}
     return {"queue_limit_packets": path.queue_limit, "queue_cap_gbit_per_s": caps}
 
 
 def memory(path: Path) -> int:
     """Return the most bytes in the delay line per direction: one-way BDP, full queue, `sent_ahead`, 16 MiB."""
-    return bdp(path) // 2 + queue_bytes(path) + sent_ahead(path) + 16 * KIB * KIB
+    return bdp(path) // 2 + queue_bytes(path) + sent_ahead(path) + (16 << 20)
 
 
 def tick_ns(path: Path) -> int:
@@ -147,18 +124,6 @@ def rate_bit(path: Path) -> int:
     return round(path.bandwidth * 1e9)
 
 
-def tbf(path: Path, room: int = 0) -> str:
-    """Return the arguments of tc-tbf(8), with room for more bytes in the queue than `queue_bytes`."""
-    limit = min(queue_bytes(path) + room, LARGEST_LIMIT)
-    return f"tbf rate {rate_bit(path)}bit burst {burst(path)}b limit {limit}b"
-
-
-def netem(path: Path, room: int = 0) -> str:
-    """Return the arguments of tc-netem(8) for one direction, which has half of the RTT."""
-    loss = f" loss {path.loss * 100:.6g}%" if path.loss else ""
-    return f"netem delay {path.rtt * 500:.0f}us{loss} limit {netem_limit(path, room)}"
-
-
 def qdiscs(
     path: Path,
     emulator: Emulator,
@@ -167,12 +132,18 @@ def qdiscs(
     interface: str = INTERFACE,
     parent: str = "root",
 ) -> list[str]:
-    """Return the lines of `tc -batch -` for one direction: netem with tbf as its child, as in tc-netem(8)."""
+    """Return the lines of `tc -batch -` for one direction: netem with tbf as its child, as in tc-netem(8).
+
+    The queue before the rate has room for more bytes than `queue_bytes`.
+    """
     device = f"qdisc {do} dev {interface}"
-    bucket = f"handle 10: {tbf(path, room)}"
-    if emulator == "netem":
-        return [f"{device} {parent} handle 1: {netem(path, room)}", f"{device} parent 1:1 {bucket}"]
-    return [f"{device} {parent} {bucket}"]
+    limit = min(queue_bytes(path) + room, LARGEST_LIMIT)
+    tbf = f"handle 10: tbf rate {rate_bit(path)}bit burst {burst(path)}b limit {limit}b"
+    if emulator != "netem":
+        return [f"{device} {parent} {tbf}"]
+    loss = f" loss {path.loss * 100:.6g}%" if path.loss else ""
+    netem = f"netem delay {path.rtt * 500:.0f}us{loss} limit {netem_limit(path, room)}"
+    return [f"{device} {parent} handle 1: {netem}", f"{device} parent 1:1 {tbf}"]
 
 
 def choose_emulator(path: Path, *, netem_works: bool) -> Emulator:

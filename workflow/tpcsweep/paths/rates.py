@@ -30,16 +30,11 @@ DIRECTIONS = ("source to destination", "destination to source")
 class RequestedPath(Protocol):
     """A path as configured, and the TCP buffers of its ends, in the units of `DeploymentParameters`."""
 
-    @property
-    def rtt(self) -> float: ...
-    @property
-    def bandwidth(self) -> float: ...
-    @property
-    def mtu(self) -> int: ...
-    @property
-    def queue_limit(self) -> int | None: ...
-    @property
-    def tcp_buffer(self) -> int: ...
+    rtt: float
+    bandwidth: float
+    mtu: int
+    queue_limit: int | None
+    tcp_buffer: int
 
 
 class Flow(NamedTuple):
@@ -185,7 +180,6 @@ def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarra
 
 
 def _held(wanted: RequestedPath) -> float:
-    """Return the bytes on a full path without a queue."""
     return wanted.bandwidth * BYTES * wanted.rtt / 1000
 
 

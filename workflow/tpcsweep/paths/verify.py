@@ -55,8 +55,6 @@ class Measured:
 
 
 class Rate(NamedTuple):
-    """Rate at which bytes left a path."""
-
     bandwidth: float  # Gbit/s
     calm: bool  # whether the machine was calm enough for the rate to be the path's own
 
@@ -112,32 +110,28 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     try:
         link.resize_queues(room)
         buffer = min(2 * (plan.queue_bytes(path) + room), LARGEST_BUFFER)
-        with (
-            socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink,
-            contextlib.closing(_Sender(source, buffer)) as sender,
-        ):
+        with socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink:
             # super-packets are dropped whole, which needs less CPU
             sink.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             sink.bind((address, 0))
-            sender.connect(sink.getsockname(), payload)
-            seconds, arrived, calm, left = _overload(sender, counters, path, payload * segments, window)
-            time.sleep(max(0.0, left) / (path.bandwidth * BYTES) + path.rtt / 2e3 + SETTLE)
+            with contextlib.closing(_Sender(source, buffer, sink.getsockname(), payload)) as sender:
+                seconds, arrived, calm, left = _overload(sender, counters, path, payload * segments, window)
+                time.sleep(max(0.0, left) / (path.bandwidth * BYTES) + path.rtt / 2e3 + SETTLE)
     finally:
         counters.close()
         link.resize_queues(0)
-    header = HEADERS + (0 if link.emulator == "delayline" else ETHERNET)
-    lost = path.loss if link.emulator == "delayline" else 0.0
+    header, lost = (HEADERS, path.loss) if link.emulator == "delayline" else (HEADERS + ETHERNET, 0.0)
     return Rate(wire_bytes(arrived, payload, header) * GBIT / seconds / (1 - lost), calm)
 
 
 class _Sender:
-    """Sender of datagrams from a namespace with at most `buffer` bytes in flight.
+    """Sender of datagrams with `payload` bytes from a namespace to an address, at most `buffer` bytes in flight.
 
     Root needs one socket. The kernel limits others' buffers (net.core.wmem_max), so they use several sockets.
     """
 
-    def __init__(self, namespace: str, buffer: int) -> None:
+    def __init__(self, namespace: str, buffer: int, address: tuple[str, int], payload: int) -> None:
         self._sockets: list[socket.socket] = []
         left = 2 * buffer  # the kernel doubles it
         while left > 0:
@@ -148,12 +142,9 @@ class _Sender:
             except PermissionError:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
             one.setblocking(False)
-            left -= one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-
-    def connect(self, address: tuple[str, int], payload: int) -> None:
-        for one in self._sockets:
             one.connect(address)
             one.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
+            left -= one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
     def send(self, data: bytes) -> None:
         """Send from a socket with room. Raises BlockingIOError if none has any."""
@@ -231,7 +222,6 @@ def wire_bytes(arrived: dict[str, int], payload: int, header: int) -> float:
 
 
 def allowed_rtt(requested: float) -> float:
-    """Return the tolerance of an RTT, in ms."""
     return max(RTT_TOLERANCE[0] * requested, RTT_TOLERANCE[1])
 
 

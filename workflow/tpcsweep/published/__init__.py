@@ -5,26 +5,19 @@ figures.yaml lists them. The drawing functions are imported on demand, because e
 names, but few jobs draw.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tpcsweep.configuration.loading import Imported, Study
 from tpcsweep.configuration.problems import read_yaml
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """Figure or table of a publication, and its reproduction.
-
-    config/published.yaml lists the figures whose data come from sweeps, each with the testbed that simulates its
-    hardware.
-    """
+    """Figure or table of a publication, and its reproduction."""
 
     name: str  # name of its sweep, config/published/NAME.yaml, unless the figure has a source
     title: str
@@ -36,10 +29,10 @@ class PublishedFigure:
     source: str | None = None  # file in config/imports that reads its data, if they come from elsewhere
     when_simulated: str = ""  # note on its picture if the data are simulated
 
-    def draw(self, data: Any, caption: Any) -> "Figure":
+    def draw(self, data: Any, caption: Any) -> Any:
+        """Return the Figure of `base.Data` with a `base.Caption`."""
         module, _, name = self.drawn_by.partition(".")
-        function: Callable[..., Figure] = getattr(import_module(f"{__package__}.{module}"), name)
-        return function(data, caption, **self.settings)
+        return getattr(import_module(f"{__package__}.{module}"), name)(data, caption, **self.settings)
 
 
 def _figures() -> Iterator[PublishedFigure]:

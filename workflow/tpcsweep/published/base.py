@@ -98,8 +98,6 @@ class Data:
 
 @dataclass(frozen=True)
 class Caption:
-    """Texts of a figure next to its data."""
-
     title: str
     notes: tuple[str, ...]
     claims: tuple[JudgedClaim, ...]
@@ -116,11 +114,14 @@ def make_figure(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
 
 
 def figure_caption(figure: PublishedFigure, data: Data) -> Caption:
+    attributes, cells = data.summary.attrs, int(data.summary["throughput"].notnull().sum())
+    subject = f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells"
+    about = "; ".join(filter(None, [subject, common_parameters(data.summary)])) + "."
     title = f"{figure.title}; {data_origin(data.summary)}"
     draws = islice(datasets(data.summary), DRAWS) if data.simulated else ()
     claims = judge_claims(data.summary, figure.claims, draws)
     own = [figure.when_simulated] if data.simulated and figure.when_simulated else []
-    return Caption(title, (_about(data), *own), tuple(claims))
+    return Caption(title, (about, *own), tuple(claims))
 
 
 def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
@@ -134,13 +135,6 @@ def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
         for name in figure.claims
     )
     return [{"figure": figure.name, **JudgedClaim(verdict).to_dict()} for verdict in verdicts]
-
-
-def _about(data: Data) -> str:
-    attributes = data.summary.attrs
-    cells = int(data.summary["throughput"].notnull().sum())
-    subject = f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells"
-    return "; ".join(filter(None, [subject, common_parameters(data.summary)])) + "."
 
 
 def judge_claims(

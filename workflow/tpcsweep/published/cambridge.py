@@ -66,8 +66,7 @@ def sums(data: Data) -> pd.DataFrame:
 def _ended_well(data: Data) -> pd.DataFrame:
     """Return successful transfers of the first repetition, with `rate` over their sending time."""
     transfers = data.transfers.to_dataframe().reset_index()
-    if "repetition" in transfers:
-        transfers = transfers[transfers["repetition"] == transfers["repetition"].min()]
+    transfers = transfers[transfers["repetition"] == transfers["repetition"].min()]
     if "rtt" not in transfers:
         transfers = transfers.assign(rtt=float(data.summary["rtt"]))
     ended = transfers[transfers["ok"] == 1].dropna(subset=["first_byte"])
@@ -83,11 +82,7 @@ def _at_the_smallest_rtt(transfers: pd.DataFrame) -> pd.DataFrame:
 
 
 def rates(data: Data, count: int) -> tuple[Any, Any]:
-    """Return the total rate of `count` flows over time, with bytes spread evenly over each sending time.
-
-    Returns:
-        Ends of bins in s, and their rates in Gbit/s.
-    """
+    """Return ends of bins in s, and the rate of `count` flows in Gbit/s, each constant while it sends."""
     transfers = _at_the_smallest_rtt(_ended_well(data))
     part = transfers[transfers["streams"] == count]
     edges = np.linspace(0, part["end"].max() if len(part) else 1.0, _BINS + 1)
@@ -100,7 +95,6 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 
 @styled()
 def concurrent_flows(data: Data, caption: Caption) -> Figure:
-    """Draw rate against flows, rate against time, and the table of transfers."""
     summary, found = data.summary, sums(data)
     cells = summary[["throughput", *_ENDS]].mean("repetition")
     figure, [against, time, table] = panels_with_claims([3], 3.3, 3.4, caption)

@@ -122,7 +122,7 @@ def against_rtt(data: Data, caption: Caption) -> Figure:
 def layers(data: Data, caption: Caption) -> Figure:
     """Draw the mean after warm-up with its interval, and the published average and maximum with ramp-up."""
     # Each layer has one tool; cells of the other tools do not exist.
-    summary = data.summary.mean("repetition") if "repetition" in data.summary.dims else data.summary
+    summary = data.summary.mean(REPETITION)
     if "tool" in summary["throughput"].dims:
         summary = summary.max("tool")
     layers, buffers = summary["layer"].values.tolist(), summary["tcp_buffer"].values.tolist()
@@ -232,7 +232,6 @@ def _claims(axes: Axes, claims: Sequence[JudgedClaim], high: float) -> None:
 
 
 def _lines(claim: JudgedClaim) -> list[tuple[str, str, bool]]:
-    """The lines of a claim, with their colours and whether they are bold."""
     verdict = claim.verdict
     word = claim.word + (f" ({verdict.outcome.value})" if claim.role == INPUT else "")
     effect = verdict.effect or textwrap.shorten(verdict.reason, 4 * _LETTERS, placeholder=" …")

@@ -17,7 +17,7 @@ from tpcsweep.claims.base import Outcome
 from tpcsweep.dataset.tables import write_csv
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import escape_math
-from tpcsweep.figures.panels import add_header, styled
+from tpcsweep.figures.panels import add_header, styled, tiles
 from tpcsweep.files import write_json, write_text
 from tpcsweep.numbers import CONFIDENCE, between, short
 from tpcsweep.published import FIGURES
@@ -107,8 +107,7 @@ _HEAD = ("claim", "figure", "data", "verdict", "effect", "role", "draws that agr
 @styled()
 def verdict_picture(lines: Sequence[Sequence[str]], predictions_text: str) -> Figure:
     """Draw the table of verdicts; `lines` are its rows, `predictions_text` is the result of `predictions`."""
-    figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
-    axes = figure.subplots()
+    figure, [axes] = tiles(1, 13, 0.21 * len(lines) + 0.4, (0, 0))
     axes.set_axis_off()
     wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
     text = axes.table(
