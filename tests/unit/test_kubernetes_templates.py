@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pod templates of a testbed: how they are merged, what is refused in them, and what to write for keys of before."""
+"""Pod templates of a testbed: how they are merged, and what is refused in them."""
 
 import pytest
 import yaml
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.problems import ConfigurationError, validated
+from tpcsweep.configuration.problems import validated
 from tpcsweep.configuration.templates import merged, pruned
 from tpcsweep.testbeds.kubernetes.reserved import problems
 
@@ -43,45 +43,6 @@ tolerations: [{key: one}, {key: two}]
 volumes: [{name: v, emptyDir: {}}]
 securityContext: {sysctls: [{name: s, value: 1}, {name: t, value: 2}]}
 """)
-
-
-BEFORE = """
-{source: {node_selector: {site: a}}}
-    source.node_selector: in its place podTemplate: {spec: {nodeSelector: {site: a}}}
-{client: {tolerations: [{operator: Exists}], annotations: {a: b}}}
-    client.tolerations: in its place podTemplate: {spec: {tolerations: [{operator: Exists}]}}
-    client.annotations: in its place podTemplate: {metadata: {annotations: {a: b}}}
-{destination: {resources: {limits: {memory: 6Gi}}, agent: {limits: {cpu: 2}}}}
-    destination.resources: in its place podTemplate: {spec: {containers: [{name: servers, resources: {limits:
-        {memory: 6Gi}}}]}}
-    destination.agent: in its place podTemplate: {spec: {containers: [{name: agent, resources: {limits: {cpu:
-        2}}}]}}
-{client: {agent: {limits: {cpu: 2}}}}
-    client.agent: in its place podTemplate: {spec: {containers: [{name: hub, resources: {limits: {cpu: 2}}}]}}
-{source: {redirector: {affinity: {nodeAffinity: {}}}}}
-    source.redirector.affinity: in its place podTemplate: {spec: {affinity: {nodeAffinity: {}}}}
-{pull_secrets: [s]}
-    pull_secrets: in its place server: {podTemplate: {spec: {imagePullSecrets: [{name: s}]}}}, client:
-        {podTemplate: {spec: {imagePullSecrets: [{name: s}]}}}
-{client_cores: 0.5, client_memory: 2 GiB}
-    client_cores: in its place client: {podTemplate: {spec: {containers: [{name: client, resources: {limits:
-        {cpu: '0.5'}}}]}}}
-    client_memory: in its place client: {podTemplate: {spec: {containers: [{name: client, resources: {limits:
-        {memory: 2Gi}}}]}}}
-"""
-
-
-@pytest.mark.parametrize(("changes", "messages"), cases(BEFORE))
-def test_keys_of_before_are_refused_with_the_lines_to_write(changes: str, messages: list[str]) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        kubernetes(**yaml.safe_load(changes))
-    found = [f"{problem.key}: {problem.allowed}" for problem in error.value.problems]
-    assert found == messages
-    # What is to be written is valid, and has no problem.
-    for problem in error.value.problems:
-        written = yaml.safe_load("{" + problem.allowed.removeprefix("in its place ") + "}")
-        role = problem.key.split(".")[0]
-        assert problems(kubernetes(**(written if "." not in problem.key else {role: written}))) == []
 
 
 REFUSED = """

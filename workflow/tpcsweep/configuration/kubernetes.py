@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of testbeds of kind kubernetes."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
-from tpcsweep.configuration.placements import CLIENT, Client, Role, Side, faults, over
-from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
-from tpcsweep.configuration.templates import obsolete_keys
+from tpcsweep.configuration.placements import Client, Role, Side, faults, over
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault
 from tpcsweep.configuration.testbeds import DEPLOYED, Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
@@ -105,24 +103,6 @@ class Paths(Strict):
                     yield (*place, side, "network"), "nothing", allowed
 
 
-_SECRETS, _LIMITS = (
-    "{podTemplate: {spec: {imagePullSecrets: $}}}",
-    f"client: {{podTemplate: {{spec: {{containers: [{{name: {CLIENT}, resources: {{limits: %s}}}}]}}}}}}",
-)
-_REPLACED = {
-    "pull_secrets": f"server: {_SECRETS}, client: {_SECRETS}",
-    "client_cores": _LIMITS % "{cpu: $}",
-    "client_memory": _LIMITS % "{memory: $}",
-}
-"""Obsolete keys, and the lines to write."""
-
-
-def _converted(key: str, value: Any) -> Any:
-    if key == "pull_secrets":
-        return [{"name": name} for name in value] if isinstance(value, list | tuple) else value
-    return re.sub(r"\s*([KMGT]i?)B$", r"\1", str(value))  # Kubernetes writes 2 GiB as 2Gi
-
-
 class Kubernetes(Settings):
     """Pods of a Kubernetes cluster."""
 
@@ -184,13 +164,6 @@ class Kubernetes(Settings):
     """
     time_limit: Annotated[float | None, replace(units.TIME_LIMIT, null="none")] = None
     """longest lifetime of pods; the remaining cells are measured in another deployment"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_before(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            refuse(cls, obsolete_keys(given, _REPLACED, _converted))
-        return given
 
     def _faults(self) -> Iterator[Fault]:
         kind = self.paths.kind

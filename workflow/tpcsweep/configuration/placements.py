@@ -11,11 +11,11 @@ from decimal import Decimal
 from ipaddress import ip_interface
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from tpcsweep.configuration import templates, units
 from tpcsweep.configuration.parameters import AnyText, Strict
-from tpcsweep.configuration.problems import Fault, fault, key, refuse
+from tpcsweep.configuration.problems import Fault, fault, key
 from tpcsweep.configuration.templates import Template, Tree, merged, node_selector
 from tpcsweep.configuration.units import SIZE, show
 
@@ -99,17 +99,6 @@ Host = Annotated[AnyText, AfterValidator(lambda text: _ip(text, "", _HOST))]
 """An IP address, with or without prefix length."""
 
 
-_REPLACED = {
-    "node_selector": "{{spec: {{nodeSelector: $}}}}",
-    "affinity": "{{spec: {{affinity: $}}}}",
-    "tolerations": "{{spec: {{tolerations: $}}}}",
-    "annotations": "{{metadata: {{annotations: $}}}}",
-    "resources": "{{spec: {{containers: [{{name: {0}, resources: $}}]}}}}",
-    "agent": "{{spec: {{containers: [{{name: {1}, resources: $}}]}}}}",
-}
-"""Obsolete keys of roles, and the pod template to write for the containers of a role."""
-
-
 class Role(Strict):
     """Pods of one role, described by a Kubernetes pod template."""
 
@@ -118,14 +107,6 @@ class Role(Strict):
 
     podTemplate: Template = Field(default_factory=dict)  # noqa: N815, Kubernetes' own word
     """a Kubernetes PodTemplateSpec, merged over tpcsweep's own"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_before(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            lines = {key: f"podTemplate: {text.format(*cls.containers)}" for key, text in _REPLACED.items()}
-            refuse(cls, templates.obsolete_keys(given, lines))
-        return given
 
 
 class Placement(Role):

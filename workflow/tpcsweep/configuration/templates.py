@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes pod templates, merged as `kubectl patch` does, and replacements of obsolete keys. Pure."""
+"""Kubernetes pod templates, merged as `kubectl patch` does. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-import yaml
 from pydantic import AfterValidator
-
-from tpcsweep.configuration.problems import Fault, quoted
 
 MERGE_KEYS = {
     **dict.fromkeys(("containers", "initContainers", "volumes", "env", "imagePullSecrets"), "name"),
@@ -121,18 +118,3 @@ def _by_key(below: list[Any], above: list[Any], key: str) -> list[Any]:
         else:
             result.append(item)
     return result
-
-
-def obsolete_keys(
-    given: Mapping[str, Any],
-    lines: Mapping[str, str],
-    convert: Callable[[str, Any], Any] = lambda _, value: value,
-) -> Iterator[Fault]:
-    """Yield a fault for each obsolete key of given settings, with the YAML to write instead.
-
-    `lines` contains that YAML by key; $ stands for the key's value, which `convert` changes to Kubernetes' form.
-    """
-    for name in filter(lines.__contains__, given):
-        value = convert(name, given[name])
-        text = yaml.safe_dump([value], default_flow_style=True, width=10_000, sort_keys=False).strip()
-        yield (name,), quoted(given[name]), f"in its place {lines[name].replace('$', text[1:-1])}"
