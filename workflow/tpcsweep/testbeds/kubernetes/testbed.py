@@ -13,7 +13,7 @@ from typing import Any
 
 from kubernetes.client import V1Job, V1Pod, VersionApi
 
-from tpcsweep.client import ClientError
+from tpcsweep.client import Client, ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
@@ -33,7 +33,7 @@ from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_name
 from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, hub_client
+from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
 from tpcsweep.testbeds.kubernetes.verify import verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 from tpcsweep.xrootd.servers import SideServers, place_of
@@ -321,7 +321,12 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     site = KubernetesSite(
         session=session,
         inbox=inbox,
-        client=hub_client(session, inbox),
+        client=Client(
+            send=lambda line: session.ask("client", line=line.decode()),
+            lines=inbox.lines(),
+            why=lambda: "its pod has ended",
+            delay=session.longest,
+        ),
         sides=sides,
         machines={name: description["boot"] for name, description in described.items()},
         networks={name: described[name]["network"] for side in sides.values() for name in side.names},
