@@ -41,17 +41,8 @@ from tpcsweep.testbeds.kubernetes.pod import capabilities, places
 from tpcsweep.xrootd import servers as xrootd
 
 MANIFESTS: Tree = yaml.safe_load(Path(__file__).with_name("manifests.yaml").read_text())
-FILLED = {
-    "package": str(places.PACKAGE),
-    "package_folder": str(places.PACKAGE.parent),
-    "credentials_folder": str(places.CREDENTIALS),
-    "configuration_folder": str(places.CONFIGURATION),
-    "state": str(places.STATE),
-    "files": str(places.FILES),
-    "metrics_port": str(places.METRICS_PORT),
-    "metrics_path": places.METRICS_PATH,
-}
-"""Values of $names that are the same in all deployments."""
+FILLED = {name: str(value) for name, value in vars(places).items() if name.isupper()}
+"""Values of $NAMES that are the same in all deployments."""
 USER = 10940  # user and group of all processes, as in the image, unless a template says otherwise
 SERVER_MEMORY = 1 << 30  # bytes of memory of a server beside its files
 PACKAGE = "package"
@@ -221,8 +212,7 @@ def _cpu_and_memory(cpu: float, memory: float) -> dict[str, str]:
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
     """Return the Secret with credentials `of` the servers or the client."""
     data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
-    metadata = naming.meta(f"{naming.prefix}-{of}", owner)
-    return k8s.V1Secret(metadata=metadata, type="Opaque", immutable=True, data=data)
+    return k8s.V1Secret(metadata=naming.meta(f"{naming.prefix}-{of}", owner), immutable=True, data=data)
 
 
 def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:

@@ -20,7 +20,7 @@ from tpcsweep.testbeds.kubernetes.pod import places
 
 LABELS = "|".join(map(re.escape, MANAGED))
 VOLUMES = "|".join((PACKAGE, "state", "credentials", "configuration", "files"))
-FOLDERS = "|".join(("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE.parent))))  # noqa: S108
+FOLDERS = "|".join(("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE_FOLDER))))  # noqa: S108
 SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name=net\.ipv4\.tcp_(rmem|wmem|congestion_control)"
 CONTAINER = r"spec\.containers\[\d+\]\."
 CHOOSE = "the scheduler keeps deployments apart; choose by nodeSelector: {kubernetes.io/hostname: …}"
