@@ -75,12 +75,8 @@ class Pods:
         """The templates of the first origin's pod of each side, and of the client's."""
         self.templates[CLIENT] = objects.template_of(client)
         policy = objects.network_policy(naming, self._owner, metrics=settings.metrics)
+        self._create([objects.package(naming, self._owner), policy, *jobs])
         self.watch = PodWatch(cluster, naming, tell=request.stage)
-        try:
-            self._create([objects.package(naming, self._owner), policy, *jobs])
-        except BaseException:
-            self.watch.close()
-            raise
 
     def run(self) -> None:
         """Wait until all pods run, and create the objects that contain their addresses. Raises ClusterError."""
@@ -149,22 +145,17 @@ class Pods:
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
         configuration = {places.COMPLETE: ""}
         for server in self.servers:
+            if self._settings.host_network and server.role == "server" and server.manager:
+                # An origin in its node's network reaches its redirector through its agent (`network.introduce`).
+                server = replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
             configuration[f"{server.name}.cfg"] = xrootd.configuration(
-                self._introduced(server), places.PRIVATE, authorization=self._wanted.authorization
+                server, places.PRIVATE, authorization=self._wanted.authorization
             )
-        secrets = [
-            objects.secret(
-                self.naming, of, {name: files[name] for name in files if theirs(name)}, self._owner
-            )
-            for of, theirs in objects.SECRETS.items()
-        ]
-        self._create([objects.config_map(self.naming, configuration, self._owner), *secrets])
-
-    def _introduced(self, server: xrootd.Server) -> xrootd.Server:
-        """Have an origin in its node's network reach its redirector through its agent (`network.introduce`)."""
-        if server.role == "manager" or not (server.manager and self._settings.host_network):
-            return server
-        return replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
+        bodies: list[Any] = [objects.config_map(self.naming, configuration, self._owner)]
+        for of, theirs in objects.SECRETS.items():
+            kept = {name: content for name, content in files.items() if theirs(name)}
+            bodies.append(objects.secret(self.naming, of, kept, self._owner))
+        self._create(bodies)
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace

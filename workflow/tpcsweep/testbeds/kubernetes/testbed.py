@@ -7,7 +7,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -36,7 +36,7 @@ from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
 from tpcsweep.testbeds.kubernetes.verify import verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
-from tpcsweep.xrootd.servers import SideServers, place_of
+from tpcsweep.xrootd.servers import place_of
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
@@ -298,8 +298,10 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     with pods.poked():
         asked = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
         described = {CLIENT: session.ask("connect", **asked)}
-    if settings.host_network:
-        _introduce(session, sides.values())
+    for server in pods.servers if settings.host_network else ():  # they use addresses of their nodes
+        session.tell([server.name], "own", address=server.address)
+        if server.role == "server" and server.manager:
+            session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
     for side, other in OTHERS:
         described |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
     _require_congestion_control(described, wanted.congestion_control)
@@ -346,14 +348,6 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     }
     site.provenance = _provenance(pods, described, release, emulated, measured, seconds)
     return site
-
-
-def _introduce(session: Session, sides: Iterable[SideServers]) -> None:
-    """Have servers in the network of their nodes use their addresses; raises SessionError."""
-    for server in itertools.chain.from_iterable(side.servers for side in sides):
-        session.tell([server.name], "own", address=server.address)
-        if server.role == "server" and server.manager:
-            session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
 
 
 def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> None:
