@@ -57,17 +57,16 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         folders = {role: f"{getattr(pair, role).urls[0]}/{name}" for role in ("source", "destination")}
         if pair.source.file:
             del folders["source"]
-        entry = ledger.begin(undo, name, pair.name, folders, private)
         try:
             doors = {
                 role: open_doors(getattr(pair, role).urls[0], Credentials(private), role)
                 for role in ("source", "destination")
             }
         except OSError as error:
-            ledger.end(entry)
             raise secrets.CredentialError(
                 f"the certificate cannot be used: {error.strerror or error}"
             ) from error
+        entry = ledger.begin(undo, name, pair.name, folders, private)
         undo.push(partial(_cleared, doors, entry))
         undo.callback(signals.ignore_signals)
         request.stage(f"making folders for {request.deployment}")
@@ -79,12 +78,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
         command = [sys.executable, "-m", "tpcsweep.client", str(private), str(home)]
-        pipes = {
-            "stdin": subprocess.PIPE,
-            "stdout": subprocess.PIPE,
-            "stderr": log,
-            "start_new_session": True,
-        }
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "start_new_session": True}
         process = processes.start(command, processes.python(home), **pipes)
         undo.callback(_ended, process)
         markers: list[Event] = []
