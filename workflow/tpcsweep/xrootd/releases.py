@@ -77,7 +77,6 @@ class Release:
         return version[1]
 
     def describe(self) -> dict[str, Any]:
-        """Return its provenance: name, version, and the record of its build."""
         return {"release": self.name, "version": self.version(), **self.record}
 
 

@@ -117,8 +117,6 @@ class Doors(ABC):
 
 
 class HttpDoors(Doors):
-    """Doors of HTTP and WebDAV."""
-
     def __init__(self, credentials: Credentials, role: str) -> None:
         """Raise OSError for unusable certificates."""
         self.credentials, self.role = credentials, role

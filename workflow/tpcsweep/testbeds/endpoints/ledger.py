@@ -27,8 +27,6 @@ LINGER = 6.0
 
 @dataclass(frozen=True)
 class Entry:
-    """The folders of a run."""
-
     file: Path
     pair: str
     folders: Mapping[str, str]  # URLs by role, `source` and `destination`

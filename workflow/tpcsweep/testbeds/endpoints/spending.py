@@ -40,7 +40,6 @@ class Spending:
         self._before, self._cell = self._before + self._cell, 0
 
     def note(self, size: float) -> None:
-        """Record the current cell's bytes."""
         self._cell = max(self._cell, round(size))
 
     def save(self) -> None:

@@ -168,6 +168,5 @@ def reap(settings: Endpoints) -> list[str]:
 
 
 def check(configuration: Configuration) -> Iterator[Finding]:
-    """Yield the checks of each end and pair, with reasons of failures."""
     assert isinstance(configuration.testbed, Endpoints)
     yield from trial.findings(configuration.testbed)

@@ -49,7 +49,6 @@ Step = tuple[str, Callable[[], str | None]]  # the name of a check, and a functi
 
 
 def findings(settings: Endpoints) -> Row:
-    """Yield one row for each check of each end and pair."""
     for pair in settings.pairs:
         try:
             private = secrets.written(settings, pair)
@@ -259,7 +258,6 @@ class _Trial:
             raise UnusableEndpointError(why)
 
     def _copied_by_http(self, mode: str, connections: int, source: str, target: str) -> None:
-        """Send one COPY."""
         roles = ("destination", "source") if mode == "pull" else ("source", "destination")
         url, other = (target, source) if mode == "pull" else (source, target)
         headers = {**ALWAYS, "Source" if mode == "pull" else "Destination": other, "Overwrite": "F"}

@@ -25,8 +25,6 @@ LOG_TAIL_CHARACTERS = 2000  # characters at the end of a container's log that ku
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of a pod."""
-
     pod: str
     text: str
     final: bool  # whether it does not pass
@@ -117,13 +115,11 @@ def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Faul
 
 
 def has_pod(job: k8s.V1Job) -> bool:
-    """Return whether a Job has made its pod."""
     status = job.status or k8s.V1JobStatus()
     return bool(status.active or status.succeeded or status.failed)
 
 
 def one_line(text: str | None) -> str:
-    """Return a message in one line of at most LONGEST characters."""
     line = " ".join((text or "").split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 

@@ -116,7 +116,6 @@ def _list(cluster: Cluster, labels: str) -> dict[str, V1Node]:
 
 
 def _labels(placed: Role) -> str:
-    """Return the selector of the nodes that pods may use."""
     return ",".join(f"{key}={value}" for key, value in sorted(node_selector(placed.podTemplate).items()))
 
 

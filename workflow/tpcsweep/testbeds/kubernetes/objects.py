@@ -220,7 +220,6 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 
 def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
-    """Return the ConfigMap with the modules of this package that run in pods."""
     data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(package_archive()).decode()}
     metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
@@ -293,7 +292,6 @@ def checks(settings: Kubernetes, sizes_of: Any) -> list[k8s.V1Container]:
 
 
 def template_of(job: k8s.V1Job) -> Tree:
-    """Return the template of a Job's pod, as Kubernetes writes it."""
     assert job.spec
     return words(job.spec.template)
 
@@ -339,7 +337,6 @@ def _pod(naming: Naming, settings: Kubernetes, of: str) -> Tree:
 
 
 def _container(name: str, image: str, settings: Kubernetes, module: str, *arguments: str) -> Tree:
-    """Return a container of any pod, which runs a module of `pod`."""
     command = [PYTHON, "-m", f"{POD}.{module}", *arguments]
     known = {"name": name, "image": image, "pull_policy": settings.pull_policy}
     return _manifest("container", **known, command=command)

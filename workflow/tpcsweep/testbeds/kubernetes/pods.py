@@ -34,8 +34,6 @@ POKED = "tpcsweep/filled"
 
 
 class Pods:
-    """The objects of a deployment."""
-
     def __init__(
         self,
         cluster: Cluster,
@@ -120,7 +118,6 @@ class Pods:
                 ended.set()
 
     def close(self, logs: Path) -> None:
-        """End the watch, and save the logs of the containers."""
         pods = self.watch.pods().values()
         self.watch.close()
         containers = [(pod, container.name) for pod in pods if pod.spec for container in pod.spec.containers]

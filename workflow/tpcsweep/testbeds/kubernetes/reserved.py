@@ -46,7 +46,6 @@ RESERVED = {
 
 
 def problems(settings: Kubernetes) -> list[Problem]:
-    """Return the problems of a testbed's templates, each with its key."""
     return [problem for place, role in _roles(settings) for problem in _of_role(settings, place, role)]
 
 
@@ -88,7 +87,6 @@ def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> 
 
 
 def _fields(tree: Any, *place: str | int) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield all fields of a template and their places."""
     yield place, tree
     items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
     for name, value in items:

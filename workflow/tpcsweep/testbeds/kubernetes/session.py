@@ -40,8 +40,6 @@ class SessionError(BrokenError):
 
 
 class Session:
-    """A conversation with the hub of a deployment."""
-
     def __init__(
         self, cluster: Cluster, pod: str, longest: float, heard: Callable[[Mapping[str, Any]], None]
     ) -> None:

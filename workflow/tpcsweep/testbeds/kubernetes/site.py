@@ -73,7 +73,6 @@ class Inbox:
         return iter(self._client.get, None)
 
     def arrival(self, of: str, first_byte: float | None, size: int) -> Arrival:
-        """Return an arrival that the agent of a server has reported."""
         return Arrival(None if first_byte is None else first_byte + self.ahead.get(of, 0.0), size)
 
     def samples(self) -> dict[str, list[list[float | None]]]:
@@ -180,7 +179,6 @@ class KubernetesSite(ServerSite):
         return self.client
 
     def add_source(self, size: int, content: str, _streams: int) -> str:
-        """Create a source file of `size` bytes at every source origin, and return its name."""
         self.inbox.check()
         names = self.session.tell(self.sides["src"].names, "add_source", size=size, content=content)
         return str(next(iter(names.values())))

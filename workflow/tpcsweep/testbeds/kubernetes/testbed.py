@@ -228,7 +228,6 @@ def manifests(configuration: Configuration) -> list[dict[str, Any]]:
 
 
 def check(configuration: Configuration) -> Iterator[Finding]:
-    """Yield a finding for each need of a sweep on its cluster."""
     settings, name = rehearsal.settings_of(configuration), configuration.testbed_name
     try:
         cluster, pairs, naming = _asked(settings)

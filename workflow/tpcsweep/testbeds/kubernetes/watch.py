@@ -146,7 +146,6 @@ class PodWatch:
         return self._told or (refusal if time.monotonic() - since > REFUSED_SECONDS else None)
 
     def own(self) -> bool:
-        """Return whether the first fault is the end of a server or a tool."""
         return self._first is not None and self._first.own
 
     def close(self) -> None:

@@ -93,7 +93,6 @@ class DeploymentProcesses:
     _running: list[DeploymentProcess] = field(default_factory=list)
 
     def name(self, node: str) -> str:
-        """Return the name of the namespace and cgroup of a node."""
         return f"{prefix(self.folder.name)}-{node}"
 
     def start(
@@ -139,7 +138,6 @@ class DeploymentProcesses:
                 self._running[-1] = self._running[-1]._replace(restart=None)
 
     def fault(self) -> str | None:
-        """Describe how the first ended process ended, or return None while all run."""
         return next((end for process in self._running if (end := process.end())), None)
 
 

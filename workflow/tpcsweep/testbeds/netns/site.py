@@ -107,11 +107,9 @@ class Counters:
         )
 
     def totals(self) -> dict[str, list[ProgramTotals]]:
-        """Return the totals of the programs of each part of the deployment."""
         return {part: [each.totals() for each in self._programs[part]] for part in MEASURED}
 
     def unfinished(self) -> dict[str, int]:
-        """Return the number of unfinished connections of each origin that has any."""
         counts = {name: origin.unfinished() for name, origin in self._origins.items()}
         return {name: count for name, count in counts.items() if count}
 

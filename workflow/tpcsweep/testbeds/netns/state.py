@@ -50,7 +50,6 @@ class Owner:
 
 
 def prefix(identifier: str) -> str:
-    """Return the prefix of the names of a deployment's namespaces and cgroups."""
     return f"tpc-{identifier}"
 
 

@@ -93,7 +93,6 @@ class ServerPrograms:
 
 
 async def main(name: str, role: str, release: str, port: str, *programs: str) -> None:
-    """Run until the agent is gone."""
     server_container.end_on_term()
     server_container.credentials()
     servers = ServerPrograms(name, role, release, int(port), programs)
