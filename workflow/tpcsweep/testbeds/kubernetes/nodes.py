@@ -18,9 +18,6 @@ PASSING = "node.kubernetes.io/"
 """The prefix of taints that a cluster sets and removes itself, as for a node that is not ready.
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions"""
 BARRING = ("NoSchedule", "NoExecute")  # effects of taints that keep pods off a node
-RIGHT = (
-    "config/kubernetes/nodes.yaml gives the right to list nodes; or name the pairs one by one in paths.pairs"
-)
 
 
 def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
@@ -110,7 +107,8 @@ def _list(cluster: Cluster, labels: str) -> dict[str, V1Node]:
     except RefusedError as error:
         if error.status != 403:
             raise
-        raise ClusterError(f"pairs: all lists nodes: {error}: {RIGHT}") from error
+        remedy = "config/kubernetes/nodes.yaml gives the right to do so; or list the pairs in paths.pairs"
+        raise ClusterError(f"pairs: all lists nodes: {error}: {remedy}") from error
     named = {(object_metadata(node).labels or {}).get(NODE, ""): node for node in listed.items}
     return {host: node for host, node in named.items() if host}
 

@@ -46,7 +46,6 @@ TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its 
 POLL = 1.0  # about how many seconds pass until a deployment looks again for a free pair
 LET_GO_SECONDS = 5.0  # about how long a deployment leaves nodes to others that it could not get all of
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
-RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 
 
 def require(settings: Kubernetes) -> None:
@@ -60,7 +59,8 @@ def require(settings: Kubernetes) -> None:
     try:
         _try(cluster, settings)
     except ClusterError as error:
-        advice = f"; {RIGHTS}" if "is forbidden: User " in str(error) else ""
+        forbidden = "is forbidden: User " in str(error)
+        advice = f"; {rehearsal.ROLE} has the rights that sweeps need" if forbidden else ""
         raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
 
