@@ -91,26 +91,16 @@ def split(spans: list[Span], markers: Iterable[Event]) -> list[Span]:
     ]
 
 
-class OutsideReadings:
+class OutsideReadings(Sampler):
     """Readings of the client's machine, with byte counts from completed files and performance markers."""
 
     def __init__(self, site: EndpointsSite, interval: float) -> None:
-        self._site, self._sampler = site, Sampler(site.look, interval)
-
-    def __enter__(self) -> OutsideReadings:
-        self._sampler.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._sampler.__exit__()
-
-    @property
-    def interval(self) -> float:
-        return self._sampler.interval
+        super().__init__(site.look, interval)
+        self._site = site
 
     def readings(self) -> list[Reading]:
         """Return the readings until `known_until`; before that time is known, all readings without bytes."""
-        read, spans = self._sampler.readings(), split(self._site.spans, list(self._site.markers))
+        read, spans = super().readings(), split(self._site.spans, list(self._site.markers))
         limit = known_until(spans, self._site.streams)
         if not math.isfinite(limit):
             return read
