@@ -18,6 +18,8 @@ from kubernetes import client, config
 from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.client.api_response import ApiResponse
 from kubernetes.config import kube_config
+from kubernetes.stream import stream
+from kubernetes.stream.ws_client import WSClient
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketBadStatusException
 
@@ -114,9 +116,28 @@ class Cluster:
         function: Callable[..., Any] = getattr(getattr(self, part), f"{verb}_namespaced_{name}")
         return function
 
-    def streaming(self) -> client.CoreV1Api:
-        """Return an API object for one `kubernetes.stream.stream`, which replaces its client's requests."""
-        return client.CoreV1Api(RenewingClient(self.http.configuration))
+    def execute(self, pod: str, container: str, command: list[str]) -> WSClient:
+        """Start a command in a container, and return its input and output. Raises RefusedError."""
+        core = client.CoreV1Api(RenewingClient(self.http.configuration))  # `stream` replaces its requests
+        try:
+            connection: WSClient = stream(
+                core.connect_get_namespaced_pod_exec,
+                pod,
+                self.namespace,
+                container=container,
+                command=command,
+                **dict.fromkeys(("stdin", "stdout", "stderr", "binary"), True),
+                _preload_content=False,
+            )
+        except ApiException as error:
+            answer = error.__context__
+            if isinstance(answer, WebSocketBadStatusException):  # `stream` puts the answer into one text
+                body = (answer.resp_body or b"").decode(errors="replace")
+                error = ApiException(status=answer.status_code, reason=answer.status_message, body=body)
+            if error.status == 401:
+                self.http.renew()  # for the next attempt
+            raise RefusedError(error) from error
+        return connection
 
 
 def connect_cluster(settings: Kubernetes) -> Cluster:
@@ -198,15 +219,6 @@ def create_object(cluster: Cluster, body: T) -> T:
 
     created: T = call(attempt)
     return created
-
-
-def stream_refusal(error: ApiException) -> RefusedError:
-    """Return the refusal of a `kubernetes.stream.stream`, which puts the whole answer into one text."""
-    answer = error.__context__
-    if isinstance(answer, WebSocketBadStatusException):
-        body = (answer.resp_body or b"").decode(errors="replace")
-        error = ApiException(status=answer.status_code, reason=answer.status_message, body=body)
-    return RefusedError(error)
 
 
 def explain_error(error: ApiException) -> str:
