@@ -4,7 +4,6 @@
 import contextlib
 import math
 import secrets as random
-import shutil
 import subprocess
 import sys
 import time
@@ -38,7 +37,8 @@ EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
 def require(settings: Endpoints) -> None:
     """Raise CredentialError for unusable credentials."""
     for pair in settings.pairs:
-        shutil.rmtree(secrets.written(settings, pair))
+        with secrets.written(settings, pair):
+            pass
 
 
 @contextlib.contextmanager
@@ -51,8 +51,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     spending.check()
     ledger.reap(settings)
     with contextlib.ExitStack() as undo:
-        private = secrets.written(settings, pair)
-        undo.callback(shutil.rmtree, private, ignore_errors=True)
+        private = undo.enter_context(secrets.written(settings, pair))
         name = f"tpcsweep-{random.token_hex(6)}"
         folders = {role: f"{getattr(pair, role).urls[0]}/{name}" for role in ("source", "destination")}
         if pair.source.file:

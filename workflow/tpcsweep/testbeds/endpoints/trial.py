@@ -7,7 +7,6 @@ import datetime
 import hashlib
 import json
 import secrets as random
-import shutil
 import socket
 import ssl
 import subprocess
@@ -50,23 +49,20 @@ Step = tuple[str, Callable[[], str | None]]  # the name of a check, and a functi
 
 def findings(settings: Endpoints) -> Row:
     for pair in settings.pairs:
-        try:
-            private = secrets.written(settings, pair)
-        except secrets.CredentialError as error:
-            yield Finding(pair.name, "credentials", "failed", str(error))
-            continue
         with ExitStack() as undo:
-            undo.callback(shutil.rmtree, private, ignore_errors=True)
-            yield from _Trial(settings, pair, Credentials(private), undo).rows()
+            try:
+                private = undo.enter_context(secrets.written(settings, pair))
+            except secrets.CredentialError as error:
+                yield Finding(pair.name, "credentials", "failed", str(error))
+                continue
+            yield from _Trial(pair, Credentials(private)).rows()
 
 
 class _Trial:
     """The trial of one pair. Checks that depend on a failed one are skipped."""
 
-    def __init__(
-        self, settings: Endpoints, pair: EndpointPair, credentials: Credentials, undo: ExitStack
-    ) -> None:
-        self._settings, self._pair, self._credentials, self._undo = settings, pair, credentials, undo
+    def __init__(self, pair: EndpointPair, credentials: Credentials) -> None:
+        self._pair, self._credentials = pair, credentials
         self._name = f"tpcsweep-{random.token_hex(6)}"
         self._folders = {
             role: f"{getattr(pair, role).urls[0]}/{self._name}" for role in ("source", "destination")
