@@ -52,9 +52,20 @@ class RefusedError(ClusterError):
     """The API server has refused a request, with an HTTP `status`."""
 
     def __init__(self, error: ApiException) -> None:
-        super().__init__(explain_error(error))
-        self.status = int(error.status or 0)
-        self.final = not _passing(error)
+        self.status, answer = int(error.status or 0), _status(error)
+        message = " ".join(str(answer.get("message") or error.reason or "no reason given").split())
+        text = f"{message} ({error.status})"
+        # TLS: a handshake may fail once, but a wrong certificate remains wrong.
+        untrusted = self.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message
+        if self.status == 401:
+            text = "the API server does not accept the credentials (401): token or certificate invalid or expired"
+        elif untrusted:
+            text = f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
+        super().__init__(text)
+        # Pods created at the same moment race for a quota's counter.
+        counting = self.status == 409 and answer.get("details", {}).get("kind") == "resourcequotas"
+        unheard = self.status == 0 and not untrusted
+        self.final = not (unheard or counting or self.status == 429 or self.status >= 500)
 
 
 class RenewingClient(ApiClient):
@@ -221,17 +232,6 @@ def create_object(cluster: Cluster, body: T) -> T:
     return created
 
 
-def explain_error(error: ApiException) -> str:
-    """Return the refusal of the API server and its reason in one line."""
-    status = _status(error)
-    message = " ".join(str(status.get("message") or error.reason or "no reason given").split())
-    if error.status == 401:
-        return "the API server does not accept the credentials (401): token or certificate invalid or expired"
-    if error.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message:
-        return f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
-    return f"{message} ({error.status})"
-
-
 def _find(settings: Kubernetes) -> tuple[Configuration, str, str | None]:
     variables = [name for name in ("TPCSWEEP_KUBECONFIG", "KUBECONFIG") if os.environ.get(name)]
     files = os.environ[variables[0]] if variables else "~/.kube/config"
@@ -278,16 +278,6 @@ def _status(error: ApiException) -> dict[str, Any]:
     except ValueError:
         return {}
     return status if isinstance(status, dict) else {}
-
-
-def _passing(error: ApiException) -> bool:
-    """Return whether the same request may succeed later."""
-    status = int(error.status or 0)
-    if status == 0:  # TLS: a handshake may fail once, but a wrong certificate remains wrong
-        return "CERTIFICATE_VERIFY_FAILED" not in str(error.reason)
-    # Pods created at the same moment race for a quota's counter.
-    counting = status == 409 and _status(error).get("details", {}).get("kind") == "resourcequotas"
-    return status == 429 or status >= 500 or counting
 
 
 def _words(error: Exception) -> str:
