@@ -43,15 +43,13 @@ def take_all_steps(
 ) -> None:
     """Run all steps of a deployment's teardown, even if some fail.
 
-    Raises:
-        TeardownError: with the messages of all TeardownErrors and expected errors of the steps.
+    Raises TeardownError with the messages of all TeardownErrors and `expected` errors of the steps.
     """
     problems = []
-    handled: tuple[type[Exception], ...] = (TeardownError, *expected)
     for step in steps:
         try:
             step()
-        except handled as error:
+        except (TeardownError, *expected) as error:
             problems.append(str(error))
     if problems:
         raise TeardownError(f"deployment {identifier} is not gone: {'; '.join(problems)}")

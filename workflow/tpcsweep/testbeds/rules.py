@@ -37,12 +37,7 @@ def one_of(name: str, values: Collection[object], allowed: str) -> Rule:
 
 
 def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
-    """Return the rules of testbeds that emulate paths.
-
-    Args:
-        smallest_rtt: The smallest RTT above 0, ms.
-        largest_bandwidth: The largest bandwidth of paths with an RTT or a loss, Gbit/s.
-    """
+    """Return the rules of testbeds that emulate paths, for an RTT above 0, ms, and with an RTT or a loss, Gbit/s."""
 
     def rtt(value: float) -> str | None:
         if 0 < value < smallest_rtt:

@@ -132,11 +132,7 @@ class HttpDoors(Doors):
         body: Body | None = None,
         size: int = 0,
     ) -> Answer:
-        """Send a request, follow redirections, and retry a limited number of times if the door is busy.
-
-        Raises:
-            DoorError: if no answer arrives.
-        """
+        """Send a request, follow redirections, and retry while the door is busy. Raises DoorError without an answer."""
         token = self.credentials.token(self.role)
         own = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         for attempt in range(TRIES):

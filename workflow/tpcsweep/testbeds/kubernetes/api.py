@@ -182,11 +182,8 @@ def connect_cluster(settings: Kubernetes) -> Cluster:
 def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE, **options: Any) -> T:
     """Make one API call, and repeat it for `seconds` while the server does not answer or is busy.
 
-    The call must be one that may be made twice; `create_object` is for creations.
-
-    Raises:
-        RefusedError: The server refuses, and another attempt does not change that.
-        ClusterError: The server does not answer.
+    The call must be one that may be made twice; `create_object` is for creations. Raises RefusedError if another
+    attempt does not change the refusal, and ClusterError if the server does not answer.
     """
     give_up = time.monotonic() + seconds
     pause = 0.1
@@ -210,11 +207,7 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
 def create_object(cluster: Cluster, body: T) -> T:
     """Create an object of a deployment once, even if the answer to the first request is lost.
 
-    The returned object lacks fields that the server adds if its answer was lost, unless it is a Job.
-
-    Raises:
-        RefusedError: The server refuses.
-        ClusterError: The server does not answer.
+    The returned object lacks fields that the server adds if its answer was lost, unless it is a Job. Raises as `call`.
     """
 
     def attempt() -> Any:

@@ -250,13 +250,9 @@ def combine(
     Each agent has its own timer. Counters are interpolated between two samples, and states are those of the last one.
     Readings begin with the last agent to begin, and end with the first one to end.
 
-    Args:
-        samples: by agent; an agent is missing until its first sample.
-        sources: agents of the source.
-        destinations: agents of the destination.
-        machines: by agent and for the client; the counters of a machine count once.
-        networks: by agent; interfaces and connections of a network count once for each side.
-        interval: seconds between readings.
+    `samples` are by agent, without agents until their first one; `sources` and `destinations` are the agents of each
+    side. The counters of one of the `machines` (by agent, and of the client) count once, and so do interfaces and
+    connections of one of the `networks` (by agent) for each side. The `interval` is in s.
     """
     if not all(samples.get(name) for name in machines):
         return []

@@ -43,13 +43,9 @@ def leftovers(cluster: Cluster) -> dict[str, str]:
 
 
 def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = None) -> list[str]:
-    """Describe the deployments that chose one of some nodes. Pure.
+    """Describe the deployments of some clients' Jobs that chose one of some nodes (annotation NODES). Pure.
 
-    Args:
-        jobs: Clients' Jobs of all deployments.
-        nodes: Choices of nodes, as the annotation NODES has them.
-        before: If given, describe only other deployments that are as old as the one of this Job, in seconds of the
-            API server, or older.
+    With `before`, describe only others that are as old as the one of this Job, in seconds of the API server, or older.
     """
 
     def created(job: V1Job) -> Any:

@@ -49,12 +49,7 @@ SHARED = "; a quota keeps its nodes from deployments of this namespace alone (Cr
 
 
 def require(settings: Kubernetes) -> None:
-    """Start, ask and remove one client pod.
-
-    Raises:
-        ClusterError: No deployment could start; it names the reason and the remedy.
-        TeardownError: The client pod cannot be removed.
-    """
+    """Start, ask and remove one client pod. Raises ClusterError with reason and remedy, and TeardownError."""
     cluster = api.connect_cluster(settings)
     try:
         _try(cluster, settings)
@@ -94,9 +89,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
 def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
     """Measure a cell as `measure.cell.measure` does. An eviction or a lost node does not make it a failed one.
 
-    Raises:
-        FaultError: The cluster has taken a pod away during the cell, or would: its time is up.
-        BrokenError: The deployment broke before the measurement.
+    Raises FaultError if the cluster has taken a pod away, or would, as its time is up; otherwise BrokenError.
     """
     if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
         raise FaultError("its pods may not run for longer (time_limit of the testbed)")

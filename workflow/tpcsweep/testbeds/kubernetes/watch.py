@@ -86,9 +86,8 @@ class PodWatch:
     def wait_until_ready(self, count: int, seconds: float) -> dict[str, V1Pod]:
         """Wait until `count` pods run and are ready, and return them.
 
-        Raises:
-            OccupiedError: Pods wait for nodes that other deployments use; if `patient`, for HOLD_SECONDS.
-            PodError: The time is over, or a fault is final.
+        Raises OccupiedError if pods wait for nodes that other deployments use (if `patient`, for HOLD_SECONDS), and
+        PodError if the time is over, or a fault is final.
         """
         give_up = time.monotonic() + seconds
         hold = HOLD_SECONDS * random.uniform(0.5, 1.5) if self._patient else 0.0

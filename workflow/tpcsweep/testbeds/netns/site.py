@@ -183,10 +183,8 @@ class NetnsSite(ServerSite):
         A server notices a closed client only at its next marker, up to 5 s later, and would load the next cell until
         then. Cutting its connections ends the copy at once. A server that lacks CPU has unread requests: cut it
         repeatedly until it has processed them all. XRootD 5.5.3 sometimes never closes a connection that was reset. If
-        the server answers, such connections are ignored after SETTLE_SECONDS.
-
-        Raises:
-            BrokenError: if no connection ends for SETTLE_SECONDS, and one is open or the servers do not answer.
+        the server answers, such connections are ignored after SETTLE_SECONDS. Raises BrokenError if no connection ends
+        until then, and one is open or the servers do not answer.
         """
         least, give_up = math.inf, 0.0
         self._cut()
