@@ -4,6 +4,7 @@
 from collections.abc import Collection
 
 from tpcsweep.configuration.checks import Rule
+from tpcsweep.configuration.problems import suggest
 from tpcsweep.configuration.units import CORES, COUNT, RATE, RTT, Dimension, show
 from tpcsweep.xrootd.servers import MOST_ORIGINS
 
@@ -34,6 +35,11 @@ def enough_cores(least: float, why: str) -> Rule:
 def one_of(name: str, values: Collection[object], allowed: str) -> Rule:
     """Restrict a parameter to a few values; `allowed` describes them and the reason."""
     return Rule((name,), lambda value: None if value in values else allowed)
+
+
+def known(name: str, words: Collection[str], source: str = "") -> Rule:
+    """Restrict a parameter to some words, and name the most similar one. Messages end with `source`."""
+    return Rule((name,), lambda word: None if word in words else f"{suggest(word, words)}{source}")
 
 
 def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
