@@ -52,14 +52,9 @@ def _budget(testbed: Endpoints, configuration: Configuration, file: str) -> list
     moved = testbed.most_bytes(grid)
     seconds = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)[1]
     if moved == math.inf:
-        allowed = (
-            "files, or a bandwidth for each pair of the testbed: otherwise nothing bounds the bytes moved"
-        )
-        problems.append(
-            Problem(
-                "measurement.until", configuration.sweep.measurement.until, allowed, configuration.sweep_file
-            )
-        )
+        allowed = "files, or a bandwidth for each pair of the testbed: otherwise nothing bounds the bytes"
+        until = configuration.sweep.measurement.until
+        problems.append(Problem("measurement.until", until, allowed, configuration.sweep_file))
     elif moved > budget.bytes:
         allowed = f"at least {rounded(int(moved))}, the most that the sweep moves, or a smaller sweep"
         problems.append(Problem("budget.bytes", rounded(budget.bytes), allowed, file))
