@@ -21,19 +21,10 @@ from typing import Any
 import yaml
 from kubernetes import client as k8s
 
-from tpcsweep.configuration import templates
+from tpcsweep.configuration import placements, templates
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import (
-    AGENT,
-    CLIENT,
-    HUB,
-    SERVERS,
-    Spot,
-    resources,
-    server_templates,
-    spots,
-)
+from tpcsweep.configuration.placements import AGENT, CLIENT, HUB, SERVERS, Spot
 from tpcsweep.configuration.templates import Tree, merged
 from tpcsweep.paths.rates import probe_connections
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
@@ -102,7 +93,7 @@ def deployment_jobs(
     """
     jobs = [client_job(naming, settings, deadline, pair)]
     for name, side in (("src", pair.source), ("dst", pair.destination)):
-        placed = spots(side, wanted.origins, host_network=settings.host_network)
+        placed = placements.spots(side, wanted.origins, host_network=settings.host_network)
         servers = side_servers(name, placed, [name] * len(placed)).servers
         for spot, server in zip(placed, servers, strict=True):
             jobs.append(server_job(naming, settings, spot, server, wanted, streams, deadline))
@@ -123,7 +114,7 @@ def chosen_nodes(pair: Pair) -> set[str]:
         rules = templates.template_field(template, "spec", "affinity", "nodeAffinity")
         return json.dumps([templates.node_selector(template), rules], sort_keys=True)
 
-    return {choice(each) for _, side in pair.sides for each in server_templates(side)}
+    return {choice(each) for _, side in pair.sides for each in placements.server_templates(side)}
 
 
 def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair | None = None) -> k8s.V1Job:
@@ -318,7 +309,7 @@ def _with_template(
     for each in whole["spec"]["containers"]:
         name = each["name"]
         limited, requested = (templates.resources(whole, name, kind) for kind in ("limits", "requests"))
-        said = resources(limits[name], limited, requested, settings.qos)
+        said = placements.resources(limits[name], limited, requested, settings.qos)
         each["resources"] = {**each.get("resources", {}), **said}
     rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
     rules[REQUIRED] = [*rules.get(REQUIRED, []), exclusive_nodes(naming)]
