@@ -21,8 +21,7 @@ MERGE_KEYS = {
 These are `x-kubernetes-patch-merge-key` in Kubernetes' OpenAPI, and `sysctls`, a list that Kubernetes
 would replace.
 """
-APPENDED = ("tolerations",)
-"""Lists without a merge key whose items are appended."""
+APPENDED = ("tolerations",)  # lists without a merge key whose items are appended
 
 Tree = dict[str, Any]
 

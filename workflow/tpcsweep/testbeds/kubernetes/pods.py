@@ -63,8 +63,7 @@ class Pods:
         present = state.deployments(cluster)
         if earlier := state.users(present, objects.chosen_nodes(pair), before=self._owner):
             raise OccupiedError(earlier[0])  # both saw the pair free
-        self.by_name: dict[str, V1Pod] = {}
-        """The running pods by the names of their servers, and `client`."""
+        self.by_name: dict[str, V1Pod] = {}  # the running pods by the names of their servers, and `client`
         self.sides: dict[str, xrootd.SideServers] = {}
         for job in jobs:
             object_metadata(job).owner_references = [reference(self._owner)]

@@ -46,8 +46,7 @@ class Session:
         self._numbers = itertools.count()
         self._unanswered: dict[int, tuple[bytes, Future[Any]]] = {}
         self._outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._next = 0
-        """The number of the first message that has not arrived."""
+        self._next = 0  # the number of the first message that has not arrived
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._lost = ""

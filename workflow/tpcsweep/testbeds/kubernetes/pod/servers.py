@@ -37,8 +37,7 @@ class ServerPrograms:
         self._name = name
         self._release = release
         self._port = port
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        """Programs that must not end."""
+        self._running: dict[str, subprocess.Popen[bytes]] = {}  # programs that must not end
         self._logged_in = False
 
     def release(self) -> dict[str, Any]:
