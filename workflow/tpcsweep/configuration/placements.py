@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from ipaddress import ip_interface
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
+from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, Field
 
