@@ -195,19 +195,15 @@ class NetnsSite(ServerSite):
                 for name in busy:  # for the deployment's log
                     shown = self.commands.run(namespace_command(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
                     self.commands.note(shown)
-                if self._answers() and self.counters.forget_reset():
-                    break
+                with contextlib.suppress(BrokenError):
+                    self.ready()
+                    if self.counters.forget_reset():
+                        break
                 what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
                 raise BrokenError(f"{', '.join(busy)}: {what}")
             time.sleep(0.01)
             self._cut()
         self.arrivals.clear(READY_FILE)
-
-    def _answers(self) -> bool:
-        with contextlib.suppress(BrokenError):
-            self.ready()
-            return True
-        return False
 
     def _cut(self) -> None:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
