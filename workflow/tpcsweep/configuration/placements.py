@@ -275,5 +275,6 @@ def _template(side: Side, server: Origin) -> Tree:
     """Return a server's template. Redirectors have the devices of origins, but their own CPU and memory."""
     of_side = side.podTemplate
     if server is side.redirector:
-        of_side = templates.without_resources(of_side, SERVERS, OWN)
+        none: Tree = dict.fromkeys(("requests", "limits"), dict.fromkeys(OWN))
+        of_side = merged(of_side, {"spec": {"containers": [{"name": SERVERS, "resources": none}]}})
     return merged(of_side, server.podTemplate)

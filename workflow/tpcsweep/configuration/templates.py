@@ -93,17 +93,6 @@ def resources(template: Tree, of: str, kind: str) -> dict[str, Any]:
     return dict(values) if isinstance(values, Mapping) else {}
 
 
-def without_resources(template: Tree, of: str, names: tuple[str, ...]) -> Tree:
-    """Return a template in which a container has no requests and limits for the named resources."""
-    others = {
-        kind: {name: None if name in names else text for name, text in resources(template, of, kind).items()}
-        for kind in ("requests", "limits")
-    }
-    if not any(others.values()):
-        return template
-    return pruned(merged(template, {"spec": {"containers": [{"name": of, "resources": others}]}}))  # type: ignore[no-any-return]
-
-
 def _by_key(below: list[Any], above: list[Any], key: str) -> list[Any]:
     result = list(below)
     for item in above:
