@@ -199,7 +199,6 @@ def spots(side: Side, origins: int, *, host_network: bool) -> list[Spot]:
 
 
 def configured_servers(side: Side) -> list[tuple[tuple[str | int, ...], Origin]]:
-    """Return the configured servers of a side, each with its location in the file."""
     origins = [(("origins", number), origin) for number, origin in enumerate(side.origins)]
     return [(("redirector",), side.redirector), *origins]
 

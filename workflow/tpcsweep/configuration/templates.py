@@ -70,7 +70,6 @@ def pruned(value: Any) -> Any:
 
 
 def template_field(template: Any, *place: str) -> Any:
-    """Return a field of a template, or None."""
     for name in place:
         template = template.get(name) if isinstance(template, Mapping) else None
     return template
@@ -87,7 +86,6 @@ def containers(template: Tree) -> list[Mapping[str, Any]]:
 
 
 def resources(template: Tree, of: str, kind: str) -> dict[str, Any]:
-    """Return a container's `requests` or `limits` in a template."""
     named = (each for each in containers(template) if each.get("name") == of)
     values = template_field(next(named, None), "resources", kind)
     return dict(values) if isinstance(values, Mapping) else {}

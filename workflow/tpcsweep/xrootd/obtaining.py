@@ -72,7 +72,6 @@ def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
 
 
 def to_build(name: str, own: Mapping[str, Path]) -> bool:
-    """Return whether a release must first be built from source."""
     return name != SYSTEM and name not in own and name not in releases.DEBIAN and not _place(name).exists()
 
 

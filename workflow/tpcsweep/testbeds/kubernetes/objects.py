@@ -201,7 +201,6 @@ def _cpu_and_memory(cpu: float, memory: float) -> dict[str, str]:
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
-    """Return the Secret with credentials `of` the servers or the client."""
     data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
     return k8s.V1Secret(metadata=naming.meta(f"{naming.prefix}-{of}", owner), immutable=True, data=data)
 

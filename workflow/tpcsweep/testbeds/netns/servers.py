@@ -62,8 +62,6 @@ class DeploymentError(Exception):
 
 
 class DeploymentProcess(NamedTuple):
-    """A process with the lifetime of its deployment."""
-
     name: str
     child: subprocess.Popen[bytes]
     logs: tuple[Path, ...]  # log files for the last log line, in order of preference
@@ -143,8 +141,6 @@ class DeploymentProcesses:
 
 @dataclass
 class NamespaceServers:
-    """The XRootD servers of both sides, and the servers of tools."""
-
     processes: DeploymentProcesses
     sides: topology.Sides
     credentials: Path
