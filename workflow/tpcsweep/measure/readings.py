@@ -191,7 +191,7 @@ class Sampler:
         self._failure: Exception | None = None
         self._history: ThinnedHistory[Reading] = ThinnedHistory(most)
 
-    def __enter__(self) -> Sampler:
+    def __enter__(self) -> Self:
         with counters_read():
             self._history.add(self._read())
         self._thread.start()

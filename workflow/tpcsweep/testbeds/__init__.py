@@ -46,10 +46,11 @@ def take_all_steps(
     Raises TeardownError with the messages of all TeardownErrors and `expected` errors of the steps.
     """
     problems = []
+    handled: tuple[type[Exception], ...] = (TeardownError, *expected)
     for step in steps:
         try:
             step()
-        except (TeardownError, *expected) as error:
+        except handled as error:
             problems.append(str(error))
     if problems:
         raise TeardownError(f"deployment {identifier} is not gone: {'; '.join(problems)}")

@@ -77,8 +77,8 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
         command = [sys.executable, "-m", "tpcsweep.client", str(private), str(home)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "start_new_session": True}
-        process = processes.start(command, processes.python(home), **pipes)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+        process = processes.start(command, processes.python(home), start_new_session=True, **pipes)
         undo.callback(_ended, process)
         markers: list[Event] = []
         site = EndpointsSite(
