@@ -7,7 +7,7 @@ import secrets as random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,6 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell, provenance
-from tpcsweep.measure.steady import Steady
 from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
@@ -144,15 +143,11 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
 
 
 def measure(
-    site: EndpointsSite,
-    wanted: Parameters,
-    how: Measurement,
-    prefix: str,
-    show: Callable[[Steady, float], None],
+    site: EndpointsSite, wanted: Parameters, how: Measurement, prefix: str, *shown: Any
 ) -> dict[str, Any]:
     """Measure a cell like `measure.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
-    result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", show)
+    result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
     return {**result, "message": explained(result["message"])}
 
 

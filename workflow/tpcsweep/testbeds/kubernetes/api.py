@@ -39,6 +39,7 @@ KINDS: dict[type, tuple[str, str]] = {
 }
 """Kinds of a deployment's objects: the part of the API, and the name in its functions."""
 
+Find = Callable[[], Configuration] | None  # reads the credentials again
 T = TypeVar("T")
 
 
@@ -71,7 +72,7 @@ class RefusedError(ClusterError):
 class RenewingClient(ApiClient):
     """A client that limits the time of its requests, and reads refused credentials again."""
 
-    def __init__(self, configuration: Configuration, find: Callable[[], Configuration] | None = None) -> None:
+    def __init__(self, configuration: Configuration, find: Find = None) -> None:
         super().__init__(configuration)
         self._find = find
         self._lock = threading.Lock()
@@ -106,14 +107,8 @@ class RenewingClient(ApiClient):
 class Cluster:
     """A namespace of a cluster, and the parts of its API that deployments use. Thread-safe."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        namespace: str,
-        name: str,
-        find: Callable[[], Configuration] | None = None,
-    ) -> None:
-        """`name` is the cluster's in messages; `find` reads the credentials again."""
+    def __init__(self, configuration: Configuration, namespace: str, name: str, find: Find = None) -> None:
+        """`name` is the cluster's in messages."""
         self.http = RenewingClient(configuration, find)
         self.core = client.CoreV1Api(self.http)
         self.batch = client.BatchV1Api(self.http)

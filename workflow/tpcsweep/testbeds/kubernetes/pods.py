@@ -155,14 +155,11 @@ class Pods:
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
-        try:
-            text = call(read, object_name(pod), space, container=container, seconds=0)
-        except ClusterError:
-            return  # the container has never run, or its node is gone
-        if text:
-            logs.mkdir(parents=True, exist_ok=True)
-            path = logs / f"{container}.{_name(pod, self.naming)}.log"
-            path.write_text(xrootd.without_secrets(text), "utf-8")
+        with contextlib.suppress(ClusterError):  # the container has never run, or its node is gone
+            if text := call(read, object_name(pod), space, container=container, seconds=0):
+                logs.mkdir(parents=True, exist_ok=True)
+                path = logs / f"{container}.{_name(pod, self.naming)}.log"
+                path.write_text(xrootd.without_secrets(text), "utf-8")
 
 
 def pod_address(pod: V1Pod, *, attached: bool = False) -> str:

@@ -112,6 +112,7 @@ def serve_metrics(running: CellMetrics, port: int = METRICS_PORT) -> socketserve
 
     class Handler(BaseHTTPRequestHandler):
         timeout = PATIENCE
+        server_version, sys_version = "tpcsweep", ""
 
         def do_GET(self) -> None:
             if self.path != METRICS_PATH:
@@ -123,9 +124,6 @@ def serve_metrics(running: CellMetrics, port: int = METRICS_PORT) -> socketserve
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-
-        def version_string(self) -> str:
-            return "tpcsweep"
 
         def log_message(self, *_: object) -> None:
             pass
