@@ -40,6 +40,7 @@ from tpcsweep.xrootd.servers import place_of
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
+Told = Mapping[str, Any]  # an answer of agents, or what is made of it
 OTHERS = (("src", "dst"), ("dst", "src"))
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its start
@@ -186,7 +187,7 @@ def reap(settings: Kubernetes) -> list[str]:
     return state.reap(api.connect_cluster(settings))
 
 
-def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def agreed(releases: Mapping[str, Told]) -> Told:
     """Return the release that all servers run. Pure.
 
     Raises ClusterError if an image lacks it, which is final, or if a node has an older image.
@@ -342,7 +343,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     return site
 
 
-def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> None:
+def _require_congestion_control(described: Told, wanted: str) -> None:
     for name, description in described.items():
         in_force = description.get("sysctls", {}).get("net.ipv4.tcp_congestion_control", wanted)
         if in_force != wanted:
@@ -353,12 +354,7 @@ def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> No
 
 
 def _provenance(
-    pods: Pods,
-    described: Mapping[str, Any],
-    release: Mapping[str, Any],
-    emulated: Mapping[str, Any],
-    measured: FoundPath,
-    seconds: Mapping[str, float],
+    pods: Pods, described: Told, release: Told, emulated: Told, measured: FoundPath, seconds: Told
 ) -> dict[str, Any]:
     """Return the fields of every testbed, from the first origin of each side, and those of this one."""
     names = {side: servers.names for side, servers in pods.sides.items()}
