@@ -43,10 +43,9 @@ class Pods:
         request: Request,
         deadline: float,
     ) -> None:
-        """Create the Jobs and all objects that do not depend on the pods' addresses.
+        """Create the client's Job, and watch the pods; Jobs end after `deadline` seconds.
 
-        The Jobs end after `deadline` seconds. Raises OccupiedError if another deployment has chosen the same nodes
-        earlier, and ClusterError.
+        Raises OccupiedError if another deployment has chosen the same nodes earlier, and ClusterError.
         """
         self.naming = naming
         self.pair = pair
@@ -72,11 +71,12 @@ class Pods:
         """The templates of the first origin's pod of each side, and of the client's."""
         self.templates[CLIENT] = objects.template_of(client)
         policy = objects.network_policy(naming, self._owner, metrics=settings.metrics)
-        self._create([objects.package(naming, self._owner), policy, *jobs])
+        self._bodies = [objects.package(naming, self._owner), policy, *jobs]
         self.watch = PodWatch(cluster, naming, tell=request.stage)
 
     def run(self) -> None:
-        """Wait until all pods run, and create the objects that contain their addresses. Raises ClusterError."""
+        """Create all other objects, those with the pods' addresses when all pods run. Raises ClusterError."""
+        self._create(self._bodies)
         count = 1 + sum(map(len, self._spots.values()))
         running = self.watch.wait_until_ready(count, self._settings.start_time).values()
         self.by_name = {_name(pod, self.naming): pod for pod in running}
