@@ -138,11 +138,9 @@ CANNOT = """
 {file_size: 64 MiB, source_content: random} on nodes with {source: {memory: 16 MiB}}
     file_size: 64 MiB with source_content random → at most 16 MiB (memory of a source in FILE)
 {copy_mode: push, tool: davix-put} on nodes
-    tool: davix-put → one of BY_HTTP: davix-put runs at the source, and pods have
-        XRootD's alone, for HTTP
+    tool: davix-put → one of BY_HTTP: pods have XRootD's servers alone, and copy by HTTP
 {copy_mode: push, tool: globus-url-copy} on nodes
-    tool: globus-url-copy → one of BY_HTTP: globus-url-copy needs servers of gridftp, and
-        pods have XRootD's alone, for HTTP
+    tool: globus-url-copy → one of BY_HTTP: pods have XRootD's servers alone, and copy by HTTP
 {layer: memory_to_disk} on nodes
     layer: memory_to_disk → memory_to_memory: the files of pods are in memory
 {xrootd: [system, 5.8.1, 5.9.9]} on nodes with {releases: [5.8.1]}

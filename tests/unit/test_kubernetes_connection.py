@@ -21,11 +21,9 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from kubernetes.client import ApiException
-from kubernetes.stream import stream
 from tpcsweep.testbeds.kubernetes import api
 from tpcsweep.testbeds.kubernetes import session as module
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.xrootd import credentials
 
@@ -108,8 +106,8 @@ def kinds(server: PlayedApi) -> list[str]:
 
 
 def start_command(cluster: Cluster) -> None:
-    with pytest.raises(ApiException):
-        stream(cluster.streaming().connect_get_namespaced_pod_exec, "p", "c", command=["x"], stdout=True)
+    with pytest.raises(RefusedError):
+        cluster.execute("p", "c", ["x"])
 
 
 @contextmanager

@@ -213,8 +213,8 @@ def test_between_cells_counters_stay_and_no_cell_is_shown(running: CellMetrics) 
 
 def test_figures_have_the_names_of_the_dataset() -> None:
     counted = {"wire": "wire_throughput"}  # of which the dataset has rates
-    for metric in METRICS:
-        called = re.sub("(_throttled)?_periods", "_throttled", counted.get(metric.called, metric.called))
+    for metric, *_ in METRICS:
+        called = re.sub("(_throttled)?_periods", "_throttled", counted.get(metric, metric))
         assert called in {*SUMMARY, *SAMPLES}, metric
 
 

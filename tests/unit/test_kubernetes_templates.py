@@ -49,7 +49,7 @@ REFUSED = """
 {server: {podTemplate: {spec: {tolerations: [{effekt: NoSchedule}]}}}}
     server.podTemplate.spec.tolerations[0].effekt: an unknown key → effect?
 {client: {podTemplate: {spec: {node_selector: {a: b}}}}}
-    client.podTemplate.spec.node_selector: an unknown key → nodeSelector, as
+    client.podTemplate.spec.node_selector: {'a': 'b'} → nothing: it is a name of Python's client
 {client: {podTemplate: {spec: {affinity: {nodeAffinity: 5}}}}}
     client.podTemplate.spec.affinity.nodeAffinity: 5 → a mapping
 {agent: {podTemplate: {spec: {containers: [{image: x}]}}}}

@@ -199,7 +199,6 @@ def spots(side: Side, origins: int, *, host_network: bool) -> list[Spot]:
 
 
 def configured_servers(side: Side) -> list[tuple[tuple[str | int, ...], Origin]]:
-    """Return the configured servers of a side, each with its location in the file."""
     origins = [(("origins", number), origin) for number, origin in enumerate(side.origins)]
     return [(("redirector",), side.redirector), *origins]
 
@@ -275,5 +274,6 @@ def _template(side: Side, server: Origin) -> Tree:
     """Return a server's template. Redirectors have the devices of origins, but their own CPU and memory."""
     of_side = side.podTemplate
     if server is side.redirector:
-        of_side = templates.without_resources(of_side, SERVERS, OWN)
+        none: Tree = dict.fromkeys(("requests", "limits"), dict.fromkeys(OWN))
+        of_side = merged(of_side, {"spec": {"containers": [{"name": SERVERS, "resources": none}]}})
     return merged(of_side, server.podTemplate)

@@ -21,8 +21,7 @@ MERGE_KEYS = {
 These are `x-kubernetes-patch-merge-key` in Kubernetes' OpenAPI, and `sysctls`, a list that Kubernetes
 would replace.
 """
-APPENDED = ("tolerations",)
-"""Lists without a merge key whose items are appended."""
+APPENDED = ("tolerations",)  # lists without a merge key whose items are appended
 
 Tree = dict[str, Any]
 
@@ -71,7 +70,6 @@ def pruned(value: Any) -> Any:
 
 
 def template_field(template: Any, *place: str) -> Any:
-    """Return a field of a template, or None."""
     for name in place:
         template = template.get(name) if isinstance(template, Mapping) else None
     return template
@@ -88,21 +86,9 @@ def containers(template: Tree) -> list[Mapping[str, Any]]:
 
 
 def resources(template: Tree, of: str, kind: str) -> dict[str, Any]:
-    """Return a container's `requests` or `limits` in a template."""
     named = (each for each in containers(template) if each.get("name") == of)
     values = template_field(next(named, None), "resources", kind)
     return dict(values) if isinstance(values, Mapping) else {}
-
-
-def without_resources(template: Tree, of: str, names: tuple[str, ...]) -> Tree:
-    """Return a template in which a container has no requests and limits for the named resources."""
-    others = {
-        kind: {name: None if name in names else text for name, text in resources(template, of, kind).items()}
-        for kind in ("requests", "limits")
-    }
-    if not any(others.values()):
-        return template
-    return pruned(merged(template, {"spec": {"containers": [{"name": of, "resources": others}]}}))  # type: ignore[no-any-return]
 
 
 def _by_key(below: list[Any], above: list[Any], key: str) -> list[Any]:

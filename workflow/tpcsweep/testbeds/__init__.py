@@ -43,8 +43,7 @@ def take_all_steps(
 ) -> None:
     """Run all steps of a deployment's teardown, even if some fail.
 
-    Raises:
-        TeardownError: with the messages of all TeardownErrors and expected errors of the steps.
+    Raises TeardownError with the messages of all TeardownErrors and `expected` errors of the steps.
     """
     problems = []
     handled: tuple[type[Exception], ...] = (TeardownError, *expected)

@@ -4,6 +4,7 @@
 from collections.abc import Collection
 
 from tpcsweep.configuration.checks import Rule
+from tpcsweep.configuration.problems import suggest
 from tpcsweep.configuration.units import CORES, COUNT, RATE, RTT, Dimension, show
 from tpcsweep.xrootd.servers import MOST_ORIGINS
 
@@ -36,13 +37,13 @@ def one_of(name: str, values: Collection[object], allowed: str) -> Rule:
     return Rule((name,), lambda value: None if value in values else allowed)
 
 
-def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
-    """Return the rules of testbeds that emulate paths.
+def known(name: str, words: Collection[str], source: str = "") -> Rule:
+    """Restrict a parameter to some words, and name the most similar one. Messages end with `source`."""
+    return Rule((name,), lambda word: None if word in words else f"{suggest(word, words)}{source}")
 
-    Args:
-        smallest_rtt: The smallest RTT above 0, ms.
-        largest_bandwidth: The largest bandwidth of paths with an RTT or a loss, Gbit/s.
-    """
+
+def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
+    """Return the rules of testbeds that emulate paths, for an RTT above 0, ms, and with an RTT or a loss, Gbit/s."""
 
     def rtt(value: float) -> str | None:
         if 0 < value < smallest_rtt:

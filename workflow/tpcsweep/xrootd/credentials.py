@@ -63,7 +63,6 @@ def create_credentials(
 
 
 def _certificate(name: str, authority: Signed | None = None, addresses: Iterable[str] = ()) -> Signed:
-    """Create a certificate signed by an authority, or a self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     # RFC 4514 writes the parts in reverse order
     subject = x509.Name.from_rfc4514_string(f"CN={name},DC=tpcsweep")

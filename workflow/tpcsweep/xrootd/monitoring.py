@@ -29,8 +29,6 @@ _TIME = re.compile(r"(?P<seconds>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<microsecon
 
 
 class Copy(NamedTuple):
-    """Third-party copy as reported by its server."""
-
     name: str  # file name at the destination
     begin: float  # start of the server's work, seconds of CLOCK_MONOTONIC
     end: float  # end of the copy, seconds of CLOCK_MONOTONIC

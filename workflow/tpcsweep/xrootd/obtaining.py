@@ -24,19 +24,8 @@ from typing import Any
 from tpcsweep import locks, processes
 from tpcsweep.extras import missing_extras
 from tpcsweep.files import copy_into, write_json
-from tpcsweep.xrootd.releases import (
-    DEBIAN,
-    FROM_SOURCE,
-    LOADER,
-    PROGRAMS,
-    RECORD,
-    SOURCES,
-    SYSTEM,
-    Release,
-    ReleaseError,
-    release_in,
-    sources,
-)
+from tpcsweep.xrootd import releases
+from tpcsweep.xrootd.releases import FROM_SOURCE, PROGRAMS, SYSTEM, Release, ReleaseError, release_in, sources
 
 EXTRA = "xrootd"  # the extra of set-up with the programs that a build needs
 TARGETS = ("XrdCryptossl", "XrdHttp", "XrdHttpTPC", "XrdMacaroons", "XrdSec", "XrdSecProt", "XrdSecunix")
@@ -83,8 +72,7 @@ def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
 
 
 def to_build(name: str, own: Mapping[str, Path]) -> bool:
-    """Return whether a release must first be built from source."""
-    return name != SYSTEM and name not in own and name not in DEBIAN and not _place(name).exists()
+    return name != SYSTEM and name not in own and name not in releases.DEBIAN and not _place(name).exists()
 
 
 def cache() -> Path:
@@ -102,8 +90,8 @@ def _by_root() -> bool:
 def _place(name: str) -> Path:
     """Return the folder of a release in the cache, or in root's cache if that has it."""
     built = [sources().get(name.removesuffix(FROM_SOURCE)), TARGETS, OPTIONS]
-    inputs = [DEBIAN[name], PACKAGES] if name in DEBIAN else built
-    text = json.dumps([*inputs, LOADER, platform.machine()])
+    inputs = [releases.DEBIAN[name], PACKAGES] if name in releases.DEBIAN else built
+    text = json.dumps([*inputs, releases.LOADER, platform.machine()])
     key = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     shared = SHARED / "xrootd" / key
     return shared if "TPCSWEEP_CACHE" not in os.environ and shared.exists() else cache() / key
@@ -129,10 +117,10 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
     A build that failed or was killed keeps its folder, where the next build continues.
     """
     version = name.removesuffix(FROM_SOURCE)
-    if name not in DEBIAN and version not in sources():
-        raise ReleaseError(f"xrootd {name}: no source archive of it is known in {SOURCES}")
+    if name not in releases.DEBIAN and version not in sources():
+        raise ReleaseError(f"xrootd {name}: no source archive of it is known in {releases.SOURCES}")
     work = folder.with_name(f"{folder.name}.part")
-    if name in DEBIAN:
+    if name in releases.DEBIAN:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         record = _unpack(name, work, stage)
@@ -140,11 +128,11 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
         work.mkdir(exist_ok=True)
         record = _build(version, sources()[version], work, stage)
     made = work / "release"
-    write_json(made / RECORD, record)
+    write_json(made / releases.RECORD, record)
     loader = next((made / "lib").glob("ld-linux*.so.*"))
-    (made / LOADER).mkdir()
+    (made / releases.LOADER).mkdir()
     for program in PROGRAMS:
-        (made / LOADER / program).symlink_to(f"../lib/{loader.name}")
+        (made / releases.LOADER / program).symlink_to(f"../lib/{loader.name}")
     made.rename(folder)
     shutil.rmtree(work)
 
@@ -204,7 +192,7 @@ def fetch(version: str, digest: str, folder: Path, log: Path) -> None:
 
 def _unpack(version: str, work: Path, stage: Stage) -> dict[str, Any]:
     """Unpack a release, verified by apt, into the subfolder `release` of `work`, and return its record."""
-    suite = DEBIAN[version]
+    suite = releases.DEBIAN[version]
     stage(f"unpacking XRootD {version} of Debian {suite}")
     if shutil.which("mmdebstrap") is None:
         raise ReleaseError(

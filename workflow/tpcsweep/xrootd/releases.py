@@ -37,8 +37,6 @@ class ReleaseError(Exception):
 
 @dataclass(frozen=True)
 class Release:
-    """Release whose programs can be started on this machine."""
-
     name: str  # value of the parameter `xrootd`
     folder: Path | None = None  # folder with its bin/ and lib/, or None for the programs in PATH
     record: Mapping[str, Any] = field(default_factory=dict)  # record of its build, for provenance
@@ -77,7 +75,6 @@ class Release:
         return version[1]
 
     def describe(self) -> dict[str, Any]:
-        """Return its provenance: name, version, and the record of its build."""
         return {"release": self.name, "version": self.version(), **self.record}
 
 

@@ -154,6 +154,13 @@ def configuration(
     asks = authorization != "none"
     manager = server.role == "manager"
     heard = f"{LOOPBACK}:{server.ports.monitor}"
+    macaroons = [
+        f"http.gridmap {credentials}/gridmap",
+        "http.exthandler xrdmacaroons libXrdMacaroons.so",
+        f"macaroons.secretkey {credentials}/macaroon.key",
+        f"macaroons.maxduration {VALID_HOURS * 3600}",
+    ]
+    rights = ["ofs.authorize 1", "ofs.authlib libXrdMacaroons.so", f"acc.authdb {credentials}/authdb"]
     lines = [
         f"all.role {server.role}",
         *([f"all.manager {server.manager}"] if server.manager else ()),
@@ -172,7 +179,7 @@ def configuration(
         "http.exthandler xrdtpc libXrdHttpTPC.so",
         "http.desthttps yes",
         "http.header2cgi Authorization authz",
-        *(_macaroons(credentials) if asks else ()),
+        *(macaroons if asks else ()),
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {heard}",
         *(f"xrootd.mongstream {stream} use flush {s}s send nohdr {heard}" for stream, s in _ALARMS.items()),
@@ -181,7 +188,7 @@ def configuration(
         *(["xrootd.seclib libXrdSec.so", "sec.protocol unix"] if xrdcp and asks else ()),
         "fi",
         "xrd.network nodnr",
-        *([*_AUTHORIZATION, f"acc.authdb {credentials}/authdb"] if asks else ()),
+        *(rights if asks else ()),
         # By default a cluster refuses writes if less than about 10 GB are free; these files are in memory.
         "cms.space min 1m 2m",
         *(_MANAGER if manager else ()),
@@ -217,17 +224,6 @@ def without_secrets(text: str) -> str:
     """Remove the tokens from a text that servers have logged."""
     return _SECRET.sub(r"\1[removed]", text)
 
-
-def _macaroons(credentials: Path) -> list[str]:
-    return [
-        f"http.gridmap {credentials}/gridmap",
-        "http.exthandler xrdmacaroons libXrdMacaroons.so",
-        f"macaroons.secretkey {credentials}/macaroon.key",
-        f"macaroons.maxduration {VALID_HOURS * 3600}",
-    ]
-
-
-_AUTHORIZATION = ["ofs.authorize 1", "ofs.authlib libXrdMacaroons.so"]
 
 _MANAGER = [
     # The default start-up delay is 90 s; one second is the minimum.

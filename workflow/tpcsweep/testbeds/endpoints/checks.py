@@ -6,10 +6,10 @@ import math
 from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.problems import Problem, suggest
+from tpcsweep.configuration.problems import Problem
 from tpcsweep.configuration.sweep import expected_seconds
 from tpcsweep.configuration.units import COUNT, DURATION, show
-from tpcsweep.testbeds.rules import at_most, one_of
+from tpcsweep.testbeds.rules import at_most, known, one_of
 from tpcsweep.tools import TOOLS
 
 ABLE = ("gfal-copy", "gfal2", "curl", "native", "xrdcp", "davix-put", "davix-get", "xrdcp-direct")
@@ -22,9 +22,6 @@ def check(configuration: Configuration) -> list[Problem]:
     assert isinstance(testbed, Endpoints)
     names = [pair.name for pair in testbed.pairs]
     mixed = [pair.name for pair in testbed.pairs if len(set(testbed.logins(pair).values())) > 1]
-
-    def pair(name: str) -> str | None:
-        return None if name in names else suggest(name, names)
 
     def one_login(tool: str, name: str) -> str | None:
         shared = tool in ("curl", "native") or name not in mixed
@@ -40,7 +37,7 @@ def check(configuration: Configuration) -> list[Problem]:
 
     why = f"{', '.join(ABLE)}: others need a process, or files, at the servers"
     rules = [
-        Rule(("pair",), pair),
+        known("pair", names),
         one_of("tool", ABLE, why),
         Rule(("tool", "pair"), one_protocol),
         Rule(("tool", "pair"), one_login),
@@ -55,14 +52,9 @@ def _budget(testbed: Endpoints, configuration: Configuration, file: str) -> list
     moved = testbed.most_bytes(grid)
     seconds = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)[1]
     if moved == math.inf:
-        allowed = (
-            "files, or a bandwidth for each pair of the testbed: otherwise nothing bounds the bytes moved"
-        )
-        problems.append(
-            Problem(
-                "measurement.until", configuration.sweep.measurement.until, allowed, configuration.sweep_file
-            )
-        )
+        allowed = "files, or a bandwidth for each pair of the testbed: otherwise nothing bounds the bytes"
+        until = configuration.sweep.measurement.until
+        problems.append(Problem("measurement.until", until, allowed, configuration.sweep_file))
     elif moved > budget.bytes:
         allowed = f"at least {rounded(int(moved))}, the most that the sweep moves, or a smaller sweep"
         problems.append(Problem("budget.bytes", rounded(budget.bytes), allowed, file))

@@ -66,14 +66,6 @@ class Answer(Head):
         return f"HTTP {self.status} {self.reason}" + (f": {text}" if text and "<" not in text else "")
 
 
-def tls_context(credentials: Credentials, *, identified: bool) -> ssl.SSLContext:
-    """Return a context that trusts the credentials' CAs and, if `identified`, shows their certificate."""
-    tls = ssl.create_default_context(cafile=str(credentials.authority))
-    if identified:
-        tls.load_cert_chain(credentials.certificate, credentials.key)
-    return tls
-
-
 def _reason(error: Exception) -> str:
     """Return why no answer, or only a part of one, arrived."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -125,17 +117,12 @@ class Doors(ABC):
 
 
 class HttpDoors(Doors):
-    """Doors of HTTP and WebDAV."""
-
     def __init__(self, credentials: Credentials, role: str) -> None:
         """Raise OSError for unusable certificates."""
         self.credentials, self.role = credentials, role
-        self.by_token = credentials.token_file(role) is not None
-        self.tls = tls_context(credentials, identified=credentials.needed and not self.by_token)
-
-    def authorization(self) -> dict[str, str]:
-        token = self.credentials.token(self.role)
-        return {"Authorization": f"Bearer {token}"} if token else {}
+        self.tls = ssl.create_default_context(cafile=str(credentials.authority))
+        if credentials.needed and not credentials.token_file(role):
+            self.tls.load_cert_chain(credentials.certificate, credentials.key)
 
     def request(
         self,
@@ -145,12 +132,9 @@ class HttpDoors(Doors):
         body: Body | None = None,
         size: int = 0,
     ) -> Answer:
-        """Send a request, follow redirections, and retry a limited number of times if the door is busy.
-
-        Raises:
-            DoorError: if no answer arrives.
-        """
-        own = {**self.authorization(), **(headers or {})}
+        """Send a request, follow redirections, and retry while the door is busy. Raises DoorError without an answer."""
+        token = self.credentials.token(self.role)
+        own = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         for attempt in range(TRIES):
             answer = self._followed(method, url, own, body, size)
             if answer.status not in BUSY or attempt == TRIES - 1:

@@ -27,8 +27,6 @@ LINGER = 6.0
 
 @dataclass(frozen=True)
 class Entry:
-    """The folders of a run."""
-
     file: Path
     pair: str
     folders: Mapping[str, str]  # URLs by role, `source` and `destination`
@@ -92,20 +90,19 @@ def reap(settings: Endpoints) -> tuple[list[str], list[str]]:
         )
         if not pair or not ours:
             continue
-        private = secrets.written(settings, pair)
-        try:
-            doors = {
-                role: open_doors(folder, Credentials(private), role) for role, folder in entry.folders.items()
-            }
-            count, wrong = cleared(doors, entry.folders)
-            if count and not wrong:  # a server may finish a copy after its client is gone
-                time.sleep(LINGER)
-                more, wrong = cleared(doors, entry.folders)
-                count += more
-        except OSError as error:
-            count, wrong = 0, [str(error)]
-        finally:
-            shutil.rmtree(private, ignore_errors=True)
+        with secrets.written(settings, pair) as private:
+            try:
+                doors = {
+                    role: open_doors(folder, Credentials(private), role)
+                    for role, folder in entry.folders.items()
+                }
+                count, wrong = cleared(doors, entry.folders)
+                if count and not wrong:  # a server may finish a copy after its client is gone
+                    time.sleep(LINGER)
+                    more, wrong = cleared(doors, entry.folders)
+                    count += more
+            except OSError as error:
+                count, wrong = 0, [str(error)]
         shutil.rmtree(entry.secrets, ignore_errors=True)
         where = " and ".join(entry.folders.values())
         if wrong:

@@ -26,8 +26,6 @@ def _path(url: str) -> Iterator[Path]:
 
 
 class LocalDoors(Doors):
-    """The file system of this machine."""
-
     def server(self, url: str) -> str:  # noqa: ARG002, all folders are the same machine's
         return LOCAL
 

@@ -24,8 +24,6 @@ MISSING = re.compile(r"\[3011\]|no such file", re.IGNORECASE)  # kXR_NotFound, o
 
 
 class RootDoors(Doors):
-    """Doors of the root protocol."""
-
     def __init__(self, credentials: Credentials, role: str) -> None:
         home = processes.measured_environment(Path(tempfile.gettempdir()) / "nonexistent")
         self._environment = {**home, **login_environment(credentials, role), **LIMITS}

@@ -6,6 +6,8 @@ import shutil
 import ssl
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tpcsweep import processes
@@ -19,20 +21,15 @@ class CredentialError(Exception):
     """An unusable credential of the testbed; the text names it and the fix."""
 
 
-def written(settings: Endpoints, pair: EndpointPair) -> Path:
-    """Create the folder for a pair; delete it with `shutil.rmtree`. Raises CredentialError."""
-    memory = next((path for path in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm") if _usable(path)), None)  # noqa: S108
-    folder = Path(tempfile.mkdtemp(prefix="tpcsweep-", dir=memory))  # has mode 700
-    try:
-        _write(folder, settings, pair)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return folder
-
-
-def _usable(path: str | None) -> bool:
-    return bool(path) and os.access(str(path), os.W_OK | os.X_OK)
+@contextmanager
+def written(settings: Endpoints, pair: EndpointPair) -> Iterator[Path]:
+    """Create the folder for a pair, for the length of a `with`. Raises CredentialError."""
+    folders = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108
+    memory = next((folder for folder in folders if os.access(folder, os.W_OK | os.X_OK)), None)
+    # It has mode 700.
+    with tempfile.TemporaryDirectory(prefix="tpcsweep-", dir=memory, ignore_cleanup_errors=True) as made:
+        _write(Path(made), settings, pair)
+        yield Path(made)
 
 
 def _write(folder: Path, settings: Endpoints, pair: EndpointPair) -> None:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,26 +92,16 @@ def split(spans: list[Span], markers: Iterable[Event]) -> list[Span]:
     ]
 
 
-class OutsideReadings:
+class OutsideReadings(Sampler):
     """Readings of the client's machine, with byte counts from completed files and performance markers."""
 
     def __init__(self, site: EndpointsSite, interval: float) -> None:
-        self._site, self._sampler = site, Sampler(site.look, interval)
-
-    def __enter__(self) -> OutsideReadings:
-        self._sampler.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._sampler.__exit__()
-
-    @property
-    def interval(self) -> float:
-        return self._sampler.interval
+        super().__init__(site.look, interval)
+        self._site = site
 
     def readings(self) -> list[Reading]:
         """Return the readings until `known_until`; before that time is known, all readings without bytes."""
-        read, spans = self._sampler.readings(), split(self._site.spans, list(self._site.markers))
+        read, spans = super().readings(), split(self._site.spans, list(self._site.markers))
         limit = known_until(spans, self._site.streams)
         if not math.isfinite(limit):
             return read
@@ -147,12 +138,9 @@ class EndpointsSite:
     _files: int | None = None
     _began: float = math.inf
     _problems: list[str] = field(default_factory=list)
+    _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, DELETERS, "delete"))
+    _pending: list[Any] = field(default_factory=list)
     _machine: Machine = field(default_factory=Machine)
-
-    def __post_init__(self) -> None:
-        self._pool = ThreadPoolExecutor(DELETERS, thread_name_prefix="delete")
-        self._pending: list[Any] = []
-        self._deleter = self.doors["destination"]
 
     def begin(self, wanted: Parameters, files: int | None) -> None:
         """Prepare a cell: renew tokens, and forget the previous cell's transfers."""
@@ -222,7 +210,7 @@ class EndpointsSite:
 
     def _delete(self, url: str) -> None:
         try:
-            self._deleter.delete(url)
+            self.doors["destination"].delete(url)
         except DoorError as error:
             self._problems.append(str(error))
 
@@ -248,7 +236,7 @@ class EndpointsSite:
             self._note_bytes(len(self.spans) + self.streams)
             time.sleep(LINGER)
         try:
-            self._deleter.empty(self.folders_made["destination"])
+            self.doors["destination"].empty(self.folders_made["destination"])
         except DoorError as error:
             self._problems.append(str(error))
         self.check()

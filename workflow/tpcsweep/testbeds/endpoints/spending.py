@@ -40,7 +40,6 @@ class Spending:
         self._before, self._cell = self._before + self._cell, 0
 
     def note(self, size: float) -> None:
-        """Record the current cell's bytes."""
         self._cell = max(self._cell, round(size))
 
     def save(self) -> None:
@@ -53,10 +52,8 @@ class Spending:
         if used > self._budget.bytes:
             key, spent, allowed = "bytes", rounded(used), rounded(self._budget.bytes)
         elif seconds > self._budget.time:
-            key, spent, allowed = (
-                "time",
-                *(show(float(round(amount)), DURATION) for amount in (seconds, self._budget.time)),
-            )
+            longest = show(self._budget.time, DURATION)
+            key, spent, allowed = "time", show(float(round(seconds)), DURATION), longest
         else:
             return
         why = f"this run has used {spent} of {allowed}, failed transfers included"

@@ -4,11 +4,10 @@
 import contextlib
 import math
 import secrets as random
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,6 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell, provenance
-from tpcsweep.measure.steady import Steady
 from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
@@ -38,7 +36,8 @@ EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
 def require(settings: Endpoints) -> None:
     """Raise CredentialError for unusable credentials."""
     for pair in settings.pairs:
-        shutil.rmtree(secrets.written(settings, pair))
+        with secrets.written(settings, pair):
+            pass
 
 
 @contextlib.contextmanager
@@ -51,23 +50,21 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     spending.check()
     ledger.reap(settings)
     with contextlib.ExitStack() as undo:
-        private = secrets.written(settings, pair)
-        undo.callback(shutil.rmtree, private, ignore_errors=True)
+        private = undo.enter_context(secrets.written(settings, pair))
         name = f"tpcsweep-{random.token_hex(6)}"
         folders = {role: f"{getattr(pair, role).urls[0]}/{name}" for role in ("source", "destination")}
         if pair.source.file:
             del folders["source"]
-        entry = ledger.begin(undo, name, pair.name, folders, private)
         try:
             doors = {
                 role: open_doors(getattr(pair, role).urls[0], Credentials(private), role)
                 for role in ("source", "destination")
             }
         except OSError as error:
-            ledger.end(entry)
             raise secrets.CredentialError(
                 f"the certificate cannot be used: {error.strerror or error}"
             ) from error
+        entry = ledger.begin(undo, name, pair.name, folders, private)
         undo.push(partial(_cleared, doors, entry))
         undo.callback(signals.ignore_signals)
         request.stage(f"making folders for {request.deployment}")
@@ -79,13 +76,8 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
         command = [sys.executable, "-m", "tpcsweep.client", str(private), str(home)]
-        pipes = {
-            "stdin": subprocess.PIPE,
-            "stdout": subprocess.PIPE,
-            "stderr": log,
-            "start_new_session": True,
-        }
-        process = processes.start(command, processes.python(home), **pipes)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+        process = processes.start(command, processes.python(home), start_new_session=True, **pipes)
         undo.callback(_ended, process)
         markers: list[Event] = []
         site = EndpointsSite(
@@ -151,15 +143,11 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
 
 
 def measure(
-    site: EndpointsSite,
-    wanted: Parameters,
-    how: Measurement,
-    prefix: str,
-    show: Callable[[Steady, float], None],
+    site: EndpointsSite, wanted: Parameters, how: Measurement, prefix: str, *shown: Any
 ) -> dict[str, Any]:
     """Measure a cell like `measure.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
-    result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", show)
+    result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
     return {**result, "message": explained(result["message"])}
 
 
@@ -174,6 +162,5 @@ def reap(settings: Endpoints) -> list[str]:
 
 
 def check(configuration: Configuration) -> Iterator[Finding]:
-    """Yield the checks of each end and pair, with reasons of failures."""
     assert isinstance(configuration.testbed, Endpoints)
     yield from trial.findings(configuration.testbed)

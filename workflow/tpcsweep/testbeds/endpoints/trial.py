@@ -7,7 +7,6 @@ import datetime
 import hashlib
 import json
 import secrets as random
-import shutil
 import socket
 import ssl
 import subprocess
@@ -45,29 +44,25 @@ class UnusableEndpointError(Exception):
 PROGRAMS = ("xrdcp", "davix-put", "davix-get", "xrdcp-direct")
 """Tools that are tried by themselves; the others copy between two servers by HTTP, which COPY tries for all of them."""
 Row = Iterator[Finding]
-Step = tuple[str, Callable[[], str]]  # the name of a check, and a function that returns the value found
+Step = tuple[str, Callable[[], str | None]]  # the name of a check, and what does it and may return a value
 
 
 def findings(settings: Endpoints) -> Row:
-    """Yield one row for each check of each end and pair."""
     for pair in settings.pairs:
-        try:
-            private = secrets.written(settings, pair)
-        except secrets.CredentialError as error:
-            yield Finding(pair.name, "credentials", "failed", str(error))
-            continue
         with ExitStack() as undo:
-            undo.callback(shutil.rmtree, private, ignore_errors=True)
-            yield from _Trial(settings, pair, Credentials(private), undo).rows()
+            try:
+                private = undo.enter_context(secrets.written(settings, pair))
+            except secrets.CredentialError as error:
+                yield Finding(pair.name, "credentials", "failed", str(error))
+                continue
+            yield from _Trial(pair, Credentials(private)).rows()
 
 
 class _Trial:
     """The trial of one pair. Checks that depend on a failed one are skipped."""
 
-    def __init__(
-        self, settings: Endpoints, pair: EndpointPair, credentials: Credentials, undo: ExitStack
-    ) -> None:
-        self._settings, self._pair, self._credentials, self._undo = settings, pair, credentials, undo
+    def __init__(self, pair: EndpointPair, credentials: Credentials) -> None:
+        self._pair, self._credentials = pair, credentials
         self._name = f"tpcsweep-{random.token_hex(6)}"
         self._folders = {
             role: f"{getattr(pair, role).urls[0]}/{self._name}" for role in ("source", "destination")
@@ -104,8 +99,8 @@ class _Trial:
             steps: list[Step] = [
                 ("name resolves", partial(_resolved, where)),
                 ("TCP, RTT of the connect", partial(_connected, where)),
+                ("TLS and CA", partial(self._secured, where)),
             ]
-            steps += [("TLS and CA", partial(self._secured, where))]
             yield from _in_turn(f"{subject} {where.netloc}".rstrip(), steps)
         folder = self._folders[role]
         yield from _in_turn(
@@ -125,7 +120,7 @@ class _Trial:
     def _of_a_file(self, role: str, url: str) -> list[Step]:
         file = f"{url}/{self._name}/file"
         return [
-            ("upload", lambda: self._uploaded(role, file)),
+            ("upload", lambda: self._doors[role].upload(file, lambda: [CONTENT], len(CONTENT))),
             ("download", lambda: self._downloaded(role, file)),
             ("checksum", lambda: self._checksum(role, file)),
             ("delete", lambda: self._deleted(role, file)),
@@ -200,24 +195,17 @@ class _Trial:
         found = recognized(server) if isinstance(door, HttpDoors) else None
         return f"{found.name}: {found.note}" if found else server or "unknown server"
 
-    def _made(self, role: str, url: str) -> str:
+    def _made(self, role: str, url: str) -> None:
         self._begun[role] = self._folders[role]
         self._doors[role].make_folder(url)
-        return ""
 
-    def _deleted(self, role: str, url: str) -> str:
+    def _deleted(self, role: str, url: str) -> None:
         if not self._doors[role].delete(url):
             raise UnusableEndpointError("no such file")
-        return ""
 
-    def _uploaded(self, role: str, url: str) -> str:
-        self._doors[role].upload(url, lambda: [CONTENT], len(CONTENT))
-        return ""
-
-    def _downloaded(self, role: str, url: str) -> str:
+    def _downloaded(self, role: str, url: str) -> None:
         if self._doors[role].download(url) != CONTENT:
             raise UnusableEndpointError("other bytes than were uploaded")
-        return ""
 
     def _checksum(self, role: str, url: str) -> str:
         told = self._doors[role].checksum(url)
@@ -225,7 +213,7 @@ class _Trial:
             raise UnusableEndpointError(f"{told}, which is not the content's")
         return "adler32"
 
-    def _macaroon(self, role: str) -> str:
+    def _macaroon(self, role: str) -> None:
         door = self._doors[role]
         if not isinstance(door, HttpDoors):
             raise LookupError("https:// only")
@@ -238,7 +226,6 @@ class _Trial:
             self._tokens[role] = str(json.loads(answer.body)["macaroon"])
         except (ValueError, KeyError, TypeError):
             raise UnusableEndpointError("the answer is no macaroon") from None
-        return ""
 
     def _copied(self, doors: tuple[str, str], name: str, way: Callable[[str, str], None]) -> str:
         """Copy the file between two doors, compare it, and delete it."""
@@ -249,8 +236,7 @@ class _Trial:
         began = time.monotonic()
         way(source, target)
         seconds = time.monotonic() - began
-        if self._doors["destination"].download(target) != CONTENT:
-            raise UnusableEndpointError("other bytes arrived")
+        self._downloaded("destination", target)
         self._doors["destination"].delete(target)
         return f"{seconds:.2f} s"
 
@@ -268,7 +254,6 @@ class _Trial:
             raise UnusableEndpointError(why)
 
     def _copied_by_http(self, mode: str, connections: int, source: str, target: str) -> None:
-        """Send one COPY."""
         roles = ("destination", "source") if mode == "pull" else ("source", "destination")
         url, other = (target, source) if mode == "pull" else (source, target)
         headers = {**ALWAYS, "Source" if mode == "pull" else "Destination": other, "Overwrite": "F"}
@@ -296,7 +281,7 @@ def _in_turn(subject: str, steps: list[Step]) -> Row:
             yield Finding(subject, name, "skipped", f"needs: {needed}")
             continue
         try:
-            yield Finding(subject, name, "ok", step())
+            yield Finding(subject, name, "ok", step() or "")
         except LookupError as error:
             yield Finding(subject, name, "skipped", str(error.args[0]))
         except (UnusableEndpointError, DoorError, OSError, ValueError) as error:

@@ -18,6 +18,8 @@ from kubernetes import client, config
 from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.client.api_response import ApiResponse
 from kubernetes.config import kube_config
+from kubernetes.stream import stream
+from kubernetes.stream.ws_client import WSClient
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketBadStatusException
 
@@ -37,6 +39,7 @@ KINDS: dict[type, tuple[str, str]] = {
 }
 """Kinds of a deployment's objects: the part of the API, and the name in its functions."""
 
+Find = Callable[[], Configuration] | None  # reads the credentials again
 T = TypeVar("T")
 
 
@@ -50,15 +53,26 @@ class RefusedError(ClusterError):
     """The API server has refused a request, with an HTTP `status`."""
 
     def __init__(self, error: ApiException) -> None:
-        super().__init__(explain_error(error))
-        self.status = int(error.status or 0)
-        self.final = not _passing(error)
+        self.status, answer = int(error.status or 0), _status(error)
+        message = " ".join(str(answer.get("message") or error.reason or "no reason given").split())
+        text = f"{message} ({error.status})"
+        # TLS: a handshake may fail once, but a wrong certificate remains wrong.
+        untrusted = self.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message
+        if self.status == 401:
+            text = "the API server does not accept the credentials (401): token or certificate invalid or expired"
+        elif untrusted:
+            text = f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
+        super().__init__(text)
+        # Pods created at the same moment race for a quota's counter.
+        counting = self.status == 409 and answer.get("details", {}).get("kind") == "resourcequotas"
+        unheard = self.status == 0 and not untrusted
+        self.final = not (unheard or counting or self.status == 429 or self.status >= 500)
 
 
 class RenewingClient(ApiClient):
     """A client that limits the time of its requests, and reads refused credentials again."""
 
-    def __init__(self, configuration: Configuration, find: Callable[[], Configuration] | None = None) -> None:
+    def __init__(self, configuration: Configuration, find: Find = None) -> None:
         super().__init__(configuration)
         self._find = find
         self._lock = threading.Lock()
@@ -93,14 +107,8 @@ class RenewingClient(ApiClient):
 class Cluster:
     """A namespace of a cluster, and the parts of its API that deployments use. Thread-safe."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        namespace: str,
-        name: str,
-        find: Callable[[], Configuration] | None = None,
-    ) -> None:
-        """`name` is the cluster's in messages; `find` reads the credentials again."""
+    def __init__(self, configuration: Configuration, namespace: str, name: str, find: Find = None) -> None:
+        """`name` is the cluster's in messages."""
         self.http = RenewingClient(configuration, find)
         self.core = client.CoreV1Api(self.http)
         self.batch = client.BatchV1Api(self.http)
@@ -114,9 +122,28 @@ class Cluster:
         function: Callable[..., Any] = getattr(getattr(self, part), f"{verb}_namespaced_{name}")
         return function
 
-    def streaming(self) -> client.CoreV1Api:
-        """Return an API object for one `kubernetes.stream.stream`, which replaces its client's requests."""
-        return client.CoreV1Api(RenewingClient(self.http.configuration))
+    def execute(self, pod: str, container: str, command: list[str]) -> WSClient:
+        """Start a command in a container, and return its input and output. Raises RefusedError."""
+        core = client.CoreV1Api(RenewingClient(self.http.configuration))  # `stream` replaces its requests
+        try:
+            connection: WSClient = stream(
+                core.connect_get_namespaced_pod_exec,
+                pod,
+                self.namespace,
+                container=container,
+                command=command,
+                **dict.fromkeys(("stdin", "stdout", "stderr", "binary"), True),
+                _preload_content=False,
+            )
+        except ApiException as error:
+            answer = error.__context__
+            if isinstance(answer, WebSocketBadStatusException):  # `stream` puts the answer into one text
+                body = (answer.resp_body or b"").decode(errors="replace")
+                error = ApiException(status=answer.status_code, reason=answer.status_message, body=body)
+            if error.status == 401:
+                self.http.renew()  # for the next attempt
+            raise RefusedError(error) from error
+        return connection
 
 
 def connect_cluster(settings: Kubernetes) -> Cluster:
@@ -150,11 +177,8 @@ def connect_cluster(settings: Kubernetes) -> Cluster:
 def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE, **options: Any) -> T:
     """Make one API call, and repeat it for `seconds` while the server does not answer or is busy.
 
-    The call must be one that may be made twice; `create_object` is for creations.
-
-    Raises:
-        RefusedError: The server refuses, and another attempt does not change that.
-        ClusterError: The server does not answer.
+    The call must be one that may be made twice; `create_object` is for creations. Raises RefusedError if another
+    attempt does not change the refusal, and ClusterError if the server does not answer.
     """
     give_up = time.monotonic() + seconds
     pause = 0.1
@@ -178,11 +202,7 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
 def create_object(cluster: Cluster, body: T) -> T:
     """Create an object of a deployment once, even if the answer to the first request is lost.
 
-    The returned object lacks fields that the server adds if its answer was lost, unless it is a Job.
-
-    Raises:
-        RefusedError: The server refuses.
-        ClusterError: The server does not answer.
+    The returned object lacks fields that the server adds if its answer was lost, unless it is a Job. Raises as `call`.
     """
 
     def attempt() -> Any:
@@ -198,26 +218,6 @@ def create_object(cluster: Cluster, body: T) -> T:
 
     created: T = call(attempt)
     return created
-
-
-def stream_refusal(error: ApiException) -> RefusedError:
-    """Return the refusal of a `kubernetes.stream.stream`, which puts the whole answer into one text."""
-    answer = error.__context__
-    if isinstance(answer, WebSocketBadStatusException):
-        body = (answer.resp_body or b"").decode(errors="replace")
-        error = ApiException(status=answer.status_code, reason=answer.status_message, body=body)
-    return RefusedError(error)
-
-
-def explain_error(error: ApiException) -> str:
-    """Return the refusal of the API server and its reason in one line."""
-    status = _status(error)
-    message = " ".join(str(status.get("message") or error.reason or "no reason given").split())
-    if error.status == 401:
-        return "the API server does not accept the credentials (401): token or certificate invalid or expired"
-    if error.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message:
-        return f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
-    return f"{message} ({error.status})"
 
 
 def _find(settings: Kubernetes) -> tuple[Configuration, str, str | None]:
@@ -266,16 +266,6 @@ def _status(error: ApiException) -> dict[str, Any]:
     except ValueError:
         return {}
     return status if isinstance(status, dict) else {}
-
-
-def _passing(error: ApiException) -> bool:
-    """Return whether the same request may succeed later."""
-    status = int(error.status or 0)
-    if status == 0:  # TLS: a handshake may fail once, but a wrong certificate remains wrong
-        return "CERTIFICATE_VERIFY_FAILED" not in str(error.reason)
-    # Pods created at the same moment race for a quota's counter.
-    counting = status == 409 and _status(error).get("details", {}).get("kind") == "resourcequotas"
-    return status == 429 or status >= 500 or counting
 
 
 def _words(error: Exception) -> str:

@@ -7,12 +7,12 @@ from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.placements import most_origins
-from tpcsweep.configuration.problems import Problem, key, suggest
+from tpcsweep.configuration.problems import Problem, key
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.units import DURATION, RATE, RTT, SIZE, Dimension, show
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.kubernetes import reserved
-from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, one_of, served
+from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, known, one_of, served
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
 
@@ -105,31 +105,17 @@ def _real(testbed: Kubernetes, file: str) -> list[Rule]:
 
 
 def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
-    def congestion_control(value: str) -> str | None:
-        known = testbed.congestion_controls
-        return None if value in known else f"{suggest(value, known)} (congestion_controls in {file})"
-
-    def tool(value: str) -> str | None:
-        able = [name for name, each in TOOLS.items() if each.http_tpc]
-        if value in able or value not in TOOLS:
-            return None
-        place, protocol = TOOLS[value].place, TOOLS[value].protocol
-        why = f"runs at the {place}" if place != "client" else f"needs servers of {protocol}"
-        return f"one of {', '.join(able)}: {value} {why}, and pods have XRootD's alone, for HTTP"
-
-    def xrootd(name: str) -> str | None:
-        known = [SYSTEM, *testbed.releases]
-        if name in known:
-            return None
-        return f"{suggest(name, known)}, as the image has them (releases in {file})"
-
+    able = [name for name, each in TOOLS.items() if each.http_tpc]
+    copying = f"one of {', '.join(able)}: pods have XRootD's servers alone, and copy by HTTP"
+    releases = f", as the image has them (releases in {file})"
     rules = [
         enough_cores(FEWEST_CORES, "kubelets set no quota of less than 1 ms in 100 ms"),
-        Rule(("tool",), tool),
-        Rule(("xrootd",), xrootd),
+        Rule(("tool",), lambda tool: None if tool in able or tool not in TOOLS else copying),
+        known("xrootd", [SYSTEM, *testbed.releases], releases),
         one_of("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),
     ]
     if testbed.tcp_buffer is not None:
         size = show(testbed.tcp_buffer, SIZE)
         rules.append(one_of("tcp_buffer", [testbed.tcp_buffer], f"{size} (tcp_buffer in {file})"))
-    return [*rules, Rule(("congestion_control",), congestion_control)]
+    controls = known("congestion_control", testbed.congestion_controls, f" (congestion_controls in {file})")
+    return [*rules, controls]

@@ -21,12 +21,11 @@ MEASURED = frozenset({"servers", "client"})
 """Containers of servers and tools; all other containers watch these."""
 LONGEST = 500  # characters of a quoted message
 LOG_TAIL_CHARACTERS = 2000  # characters at the end of a container's log that kubelets keep: 2048 bytes
+Events = Iterable[k8s.CoreV1Event]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of a pod."""
-
     pod: str
     text: str
     final: bool  # whether it does not pass
@@ -55,7 +54,7 @@ def unpulled(pod: k8s.V1Pod) -> bool:
     return any(reason in IMAGE for reason in _waiting(pod))
 
 
-def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
+def diagnose(pod: k8s.V1Pod, events: Events = ()) -> Fault | None:
     """Return the fault of a pod that should start or run, or None without one."""
     name, where = object_name(pod), _on_node(pod)
     if _status(pod).phase in ENDED or object_metadata(pod).deletion_timestamp:
@@ -93,7 +92,7 @@ def gone(pod: k8s.V1Pod, fate: str = "was deleted") -> Fault:
     return Fault(object_name(pod), f"{why}{_on_node(pod)}", final=True, own=own)
 
 
-def progress(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> str:
+def progress(pod: k8s.V1Pod, events: Events = ()) -> str:
     """Say how far a pod without a fault has come, with the last warning."""
     phase, reasons = _status(pod).phase, _waiting(pod)
     reason = f" ({reasons[0]})" if reasons else " (not ready)" if phase == "Running" else ""
@@ -101,7 +100,7 @@ def progress(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> str:
     return f"{phase or 'Unknown'}{reason}{_on_node(pod)}{warned[-1] if warned else ''}"
 
 
-def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
+def diagnose_job(job: k8s.V1Job, events: Events = ()) -> Fault | None:
     """Return the fault of a Job that its pod does not show, or None without one."""
     name = object_name(job)
     for condition in (job.status and job.status.conditions) or []:
@@ -117,22 +116,17 @@ def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Faul
 
 
 def has_pod(job: k8s.V1Job) -> bool:
-    """Return whether a Job has made its pod."""
     status = job.status or k8s.V1JobStatus()
     return bool(status.active or status.succeeded or status.failed)
 
 
 def one_line(text: str | None) -> str:
-    """Return a message in one line of at most LONGEST characters."""
     line = " ".join((text or "").split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
 def _container(
-    pod: k8s.V1Pod,
-    container: k8s.V1ContainerStatus,
-    state: k8s.V1ContainerState,
-    events: Iterable[k8s.CoreV1Event],
+    pod: k8s.V1Pod, container: k8s.V1ContainerStatus, state: k8s.V1ContainerState, events: Events
 ) -> tuple[str, bool] | None:
     """Return the fault of a container, and whether it is final."""
     setup = container.name in {init.name for init in (pod.spec and pod.spec.init_containers) or []}

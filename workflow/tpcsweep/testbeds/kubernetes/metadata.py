@@ -45,7 +45,6 @@ class Naming:
 
     @classmethod
     def new(cls, sweep: str, deployment: str) -> Naming:
-        """Return one with an identifier of its own."""
         return cls(secrets.token_hex(5), sweep, deployment)
 
     def renewed(self) -> Naming:
@@ -82,7 +81,6 @@ class Naming:
 
 
 def reference(owner: V1Job) -> V1OwnerReference:
-    """Return the reference of an object that the cluster deletes with this Job."""
     uid = object_metadata(owner).uid or ""
     return V1OwnerReference(api_version="batch/v1", kind="Job", name=object_name(owner), uid=uid)
 
@@ -117,7 +115,6 @@ def object_name(item: Any) -> str:
 
 
 def deployment_identifier(item: Any) -> str:
-    """Return the identifier of the deployment of an object."""
     return (object_metadata(item).labels or {}).get(DEPLOYMENT, "")
 
 

@@ -18,9 +18,6 @@ PASSING = "node.kubernetes.io/"
 """The prefix of taints that a cluster sets and removes itself, as for a node that is not ready.
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions"""
 BARRING = ("NoSchedule", "NoExecute")  # effects of taints that keep pods off a node
-RIGHT = (
-    "config/kubernetes/nodes.yaml gives the right to list nodes; or name the pairs one by one in paths.pairs"
-)
 
 
 def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
@@ -31,22 +28,17 @@ def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
     if settings.paths.pairs != "all":
         return settings.pairs
     [each] = settings.pairs
-    listed = {side: _list(cluster, _labels(placed)) for side, placed in each.sides}
-    fit, ready = (
-        {
-            side: {host for host, node in listed[side].items() if not _barrier(node, placed, passing=passing)}
-            for side, placed in each.sides
-        }
-        for passing in (False, True)
-    )
-    found = disjoint(fit["source"], fit["destination"])
-    usable = [pair for pair in found if pair[0] in ready["source"] and pair[1] in ready["destination"]]
+    fit, ready, counts = [], [], []
+    for _, placed in each.sides:
+        nodes = _list(cluster, _labels(placed))
+        fit.append({host for host, node in nodes.items() if not _barrier(node, placed, passing=False)})
+        ready.append({host for host, node in nodes.items() if not _barrier(node, placed)})
+        counts.append(f"{_labels(placed) or 'no label'}: {len(nodes)}, {len(fit[-1])} of them tolerated")
+    found = disjoint(*fit)
+    usable = [pair for pair in found if pair[0] in ready[0] and pair[1] in ready[1]]
     if not usable:
-        counts = ", ".join(
-            f"{_labels(placed) or 'no label'}: {len(listed[side])}, {len(fit[side])} of them tolerated"
-            for side, placed in each.sides
-        )
-        raise ClusterError(f"paths.each: no pair of nodes is ready, of {len(found)}; nodes found: {counts}")
+        words = f"no pair of nodes is ready, of {len(found)}; nodes found: {', '.join(counts)}"
+        raise ClusterError(f"paths.each: {words}")
     return tuple(_between(each, *hosts) for hosts in usable)
 
 
@@ -110,13 +102,13 @@ def _list(cluster: Cluster, labels: str) -> dict[str, V1Node]:
     except RefusedError as error:
         if error.status != 403:
             raise
-        raise ClusterError(f"pairs: all lists nodes: {error}: {RIGHT}") from error
+        remedy = "config/kubernetes/nodes.yaml gives the right to do so; or list the pairs in paths.pairs"
+        raise ClusterError(f"pairs: all lists nodes: {error}: {remedy}") from error
     named = {(object_metadata(node).labels or {}).get(NODE, ""): node for node in listed.items}
     return {host: node for host, node in named.items() if host}
 
 
 def _labels(placed: Role) -> str:
-    """Return the selector of the nodes that pods may use."""
     return ",".join(f"{key}={value}" for key, value in sorted(node_selector(placed.podTemplate).items()))
 
 

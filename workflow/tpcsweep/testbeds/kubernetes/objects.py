@@ -21,19 +21,10 @@ from typing import Any
 import yaml
 from kubernetes import client as k8s
 
-from tpcsweep.configuration import templates
+from tpcsweep.configuration import placements, templates
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import (
-    AGENT,
-    CLIENT,
-    HUB,
-    SERVERS,
-    Spot,
-    resources,
-    server_templates,
-    spots,
-)
+from tpcsweep.configuration.placements import AGENT, CLIENT, HUB, SERVERS, Spot
 from tpcsweep.configuration.templates import Tree, merged
 from tpcsweep.paths.rates import probe_connections
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
@@ -41,17 +32,8 @@ from tpcsweep.testbeds.kubernetes.pod import capabilities, places
 from tpcsweep.xrootd import servers as xrootd
 
 MANIFESTS: Tree = yaml.safe_load(Path(__file__).with_name("manifests.yaml").read_text())
-FILLED = {
-    "package": str(places.PACKAGE),
-    "package_folder": str(places.PACKAGE.parent),
-    "credentials_folder": str(places.CREDENTIALS),
-    "configuration_folder": str(places.CONFIGURATION),
-    "state": str(places.STATE),
-    "files": str(places.FILES),
-    "metrics_port": str(places.METRICS_PORT),
-    "metrics_path": places.METRICS_PATH,
-}
-"""Values of $names that are the same in all deployments."""
+FILLED = {name: str(value) for name, value in vars(places).items() if name.isupper()}
+"""Values of $NAMES that are the same in all deployments."""
 USER = 10940  # user and group of all processes, as in the image, unless a template says otherwise
 SERVER_MEMORY = 1 << 30  # bytes of memory of a server beside its files
 PACKAGE = "package"
@@ -111,7 +93,7 @@ def deployment_jobs(
     """
     jobs = [client_job(naming, settings, deadline, pair)]
     for name, side in (("src", pair.source), ("dst", pair.destination)):
-        placed = spots(side, wanted.origins, host_network=settings.host_network)
+        placed = placements.spots(side, wanted.origins, host_network=settings.host_network)
         servers = side_servers(name, placed, [name] * len(placed)).servers
         for spot, server in zip(placed, servers, strict=True):
             jobs.append(server_job(naming, settings, spot, server, wanted, streams, deadline))
@@ -132,7 +114,7 @@ def chosen_nodes(pair: Pair) -> set[str]:
         rules = templates.template_field(template, "spec", "affinity", "nodeAffinity")
         return json.dumps([templates.node_selector(template), rules], sort_keys=True)
 
-    return {choice(each) for _, side in pair.sides for each in server_templates(side)}
+    return {choice(each) for _, side in pair.sides for each in placements.server_templates(side)}
 
 
 def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair | None = None) -> k8s.V1Job:
@@ -219,10 +201,8 @@ def _cpu_and_memory(cpu: float, memory: float) -> dict[str, str]:
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
-    """Return the Secret with credentials `of` the servers or the client."""
     data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
-    metadata = naming.meta(f"{naming.prefix}-{of}", owner)
-    return k8s.V1Secret(metadata=metadata, type="Opaque", immutable=True, data=data)
+    return k8s.V1Secret(metadata=naming.meta(f"{naming.prefix}-{of}", owner), immutable=True, data=data)
 
 
 def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
@@ -230,7 +210,6 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 
 def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
-    """Return the ConfigMap with the modules of this package that run in pods."""
     data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(package_archive()).decode()}
     metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
@@ -303,7 +282,6 @@ def checks(settings: Kubernetes, sizes_of: Any) -> list[k8s.V1Container]:
 
 
 def template_of(job: k8s.V1Job) -> Tree:
-    """Return the template of a Job's pod, as Kubernetes writes it."""
     assert job.spec
     return words(job.spec.template)
 
@@ -330,7 +308,7 @@ def _with_template(
     for each in whole["spec"]["containers"]:
         name = each["name"]
         limited, requested = (templates.resources(whole, name, kind) for kind in ("limits", "requests"))
-        said = resources(limits[name], limited, requested, settings.qos)
+        said = placements.resources(limits[name], limited, requested, settings.qos)
         each["resources"] = {**each.get("resources", {}), **said}
     rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
     rules[REQUIRED] = [*rules.get(REQUIRED, []), exclusive_nodes(naming)]
@@ -349,7 +327,6 @@ def _pod(naming: Naming, settings: Kubernetes, of: str) -> Tree:
 
 
 def _container(name: str, image: str, settings: Kubernetes, module: str, *arguments: str) -> Tree:
-    """Return a container of any pod, which runs a module of `pod`."""
     command = [PYTHON, "-m", f"{POD}.{module}", *arguments]
     known = {"name": name, "image": image, "pull_policy": settings.pull_policy}
     return _manifest("container", **known, command=command)

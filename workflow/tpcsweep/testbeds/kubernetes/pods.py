@@ -34,8 +34,6 @@ POKED = "tpcsweep/filled"
 
 
 class Pods:
-    """The objects of a deployment."""
-
     def __init__(
         self,
         cluster: Cluster,
@@ -45,10 +43,9 @@ class Pods:
         request: Request,
         deadline: float,
     ) -> None:
-        """Create the Jobs and all objects that do not depend on the pods' addresses.
+        """Create the client's Job, and watch the pods; Jobs end after `deadline` seconds.
 
-        The Jobs end after `deadline` seconds. Raises OccupiedError if another deployment has chosen the same nodes
-        earlier, and ClusterError.
+        Raises OccupiedError if another deployment has chosen the same nodes earlier, and ClusterError.
         """
         self.naming = naming
         self.pair = pair
@@ -65,8 +62,7 @@ class Pods:
         present = state.deployments(cluster)
         if earlier := state.users(present, objects.chosen_nodes(pair), before=self._owner):
             raise OccupiedError(earlier[0])  # both saw the pair free
-        self.by_name: dict[str, V1Pod] = {}
-        """The running pods by the names of their servers, and `client`."""
+        self.by_name: dict[str, V1Pod] = {}  # the running pods by the names of their servers, and `client`
         self.sides: dict[str, xrootd.SideServers] = {}
         for job in jobs:
             object_metadata(job).owner_references = [reference(self._owner)]
@@ -75,15 +71,12 @@ class Pods:
         """The templates of the first origin's pod of each side, and of the client's."""
         self.templates[CLIENT] = objects.template_of(client)
         policy = objects.network_policy(naming, self._owner, metrics=settings.metrics)
+        self._bodies = [objects.package(naming, self._owner), policy, *jobs]
         self.watch = PodWatch(cluster, naming, tell=request.stage)
-        try:
-            self._create([objects.package(naming, self._owner), policy, *jobs])
-        except BaseException:
-            self.watch.close()
-            raise
 
     def run(self) -> None:
-        """Wait until all pods run, and create the objects that contain their addresses. Raises ClusterError."""
+        """Create all other objects, those with the pods' addresses when all pods run. Raises ClusterError."""
+        self._create(self._bodies)
         count = 1 + sum(map(len, self._spots.values()))
         running = self.watch.wait_until_ready(count, self._settings.start_time).values()
         self.by_name = {_name(pod, self.naming): pod for pod in running}
@@ -124,7 +117,6 @@ class Pods:
                 ended.set()
 
     def close(self, logs: Path) -> None:
-        """End the watch, and save the logs of the containers."""
         pods = self.watch.pods().values()
         self.watch.close()
         containers = [(pod, container.name) for pod in pods if pod.spec for container in pod.spec.containers]
@@ -149,33 +141,25 @@ class Pods:
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
         configuration = {places.COMPLETE: ""}
         for server in self.servers:
+            if self._settings.host_network and server.role == "server" and server.manager:
+                # An origin in its node's network reaches its redirector through its agent (`network.introduce`).
+                server = replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
             configuration[f"{server.name}.cfg"] = xrootd.configuration(
-                self._introduced(server), places.PRIVATE, authorization=self._wanted.authorization
+                server, places.PRIVATE, authorization=self._wanted.authorization
             )
-        secrets = [
-            objects.secret(
-                self.naming, of, {name: files[name] for name in files if theirs(name)}, self._owner
-            )
-            for of, theirs in objects.SECRETS.items()
-        ]
-        self._create([objects.config_map(self.naming, configuration, self._owner), *secrets])
-
-    def _introduced(self, server: xrootd.Server) -> xrootd.Server:
-        """Have an origin in its node's network reach its redirector through its agent (`network.introduce`)."""
-        if server.role == "manager" or not (server.manager and self._settings.host_network):
-            return server
-        return replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
+        bodies: list[Any] = [objects.config_map(self.naming, configuration, self._owner)]
+        for of, theirs in objects.SECRETS.items():
+            kept = {name: content for name, content in files.items() if theirs(name)}
+            bodies.append(objects.secret(self.naming, of, kept, self._owner))
+        self._create(bodies)
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
-        try:
-            text = call(read, object_name(pod), space, container=container, seconds=0)
-        except ClusterError:
-            return  # the container has never run, or its node is gone
-        if text:
-            logs.mkdir(parents=True, exist_ok=True)
-            path = logs / f"{container}.{_name(pod, self.naming)}.log"
-            path.write_text(xrootd.without_secrets(text), "utf-8")
+        with contextlib.suppress(ClusterError):  # the container has never run, or its node is gone
+            if text := call(read, object_name(pod), space, container=container, seconds=0):
+                logs.mkdir(parents=True, exist_ok=True)
+                path = logs / f"{container}.{_name(pod, self.naming)}.log"
+                path.write_text(xrootd.without_secrets(text), "utf-8")
 
 
 def pod_address(pod: V1Pod, *, attached: bool = False) -> str:

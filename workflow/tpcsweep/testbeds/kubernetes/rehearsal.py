@@ -4,16 +4,18 @@
 import datetime
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from itertools import product
 from typing import Any
 
+import yaml
 from kubernetes import client as k8s
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.loading import SHIPPED, Configuration
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import resource_amount
 from tpcsweep.numbers import plain
@@ -26,17 +28,7 @@ from tpcsweep.testbeds.kubernetes.nodes import node_finding
 NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0
 """Difference of the clocks of this machine, by which credentials are valid, and of the API server."""
-RIGHTS: Mapping[tuple[str, str], str] = {
-    ("", "pods"): "create list watch patch deletecollection",
-    ("", "pods/log"): "get",
-    ("", "pods/exec"): "get",
-    ("", "events"): "list",
-    ("", "secrets"): "create",
-    ("", "configmaps"): "create",
-    ("batch", "jobs"): "create list deletecollection",
-    ("networking.k8s.io", "networkpolicies"): "create",
-}
-"""Verbs that sweeps need, by API group and resource; `config/kubernetes/rbac.yaml` grants them."""
+ROLE = "config/kubernetes/rbac.yaml"  # grants the rights that sweeps need
 
 Usage = dict[str, Decimal]
 
@@ -192,10 +184,11 @@ def _rights(cluster: Cluster) -> Iterator[Finding]:
         yield Finding(cluster.namespace, "rights", "skipped", str(error))
         return
     assert said
+    role = next(each for each in yaml.safe_load_all((SHIPPED / ROLE).read_text()) if each["kind"] == "Role")
     lacking = [
         f"{verb} {resource}"
-        for (group, resource), verbs in RIGHTS.items()
-        for verb in verbs.split()
+        for needed in role["rules"]
+        for group, resource, verb in product(needed["apiGroups"], needed["resources"], needed["verbs"])
         if not any(
             {group, "*"} & {*(rule.api_groups or [])}
             and {resource, "*"} & {*(rule.resources or [])}
@@ -203,7 +196,7 @@ def _rights(cluster: Cluster) -> Iterator[Finding]:
             for rule in said.resource_rules
         )
     ]
-    why = f"lacks {', '.join(lacking)}: config/kubernetes/rbac.yaml grants them" if lacking else ""
+    why = f"lacks {', '.join(lacking)}: {ROLE} grants them" if lacking else ""
     status: Any = "ok" if not lacking else "skipped" if said.incomplete else "failed"
     yield Finding(cluster.namespace, "rights", status, why)
 

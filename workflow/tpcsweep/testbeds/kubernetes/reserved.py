@@ -12,19 +12,19 @@ from pydantic import BaseModel
 from tpcsweep.configuration import templates
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.placements import SERVERS, Role
-from tpcsweep.configuration.problems import ConfigurationError, Fault, Problem, key, quoted, validated
-from tpcsweep.configuration.templates import Tree
+from tpcsweep.configuration.problems import ConfigurationError, Problem, key, quoted, validated
 from tpcsweep.testbeds.kubernetes.metadata import MANAGED
 from tpcsweep.testbeds.kubernetes.objects import NETWORKS, PACKAGE
 from tpcsweep.testbeds.kubernetes.pod import places
 
 LABELS = "|".join(map(re.escape, MANAGED))
 VOLUMES = "|".join((PACKAGE, "state", "credentials", "configuration", "files"))
-FOLDERS = "|".join(("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE.parent))))  # noqa: S108
+FOLDERS = "|".join(("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE_FOLDER))))  # noqa: S108
 SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name=net\.ipv4\.tcp_(rmem|wmem|congestion_control)"
 CONTAINER = r"spec\.containers\[\d+\]\."
+FREE = r"\b(labels|annotations|nodeSelector|matchLabels|limits|requests|volumeAttributes|options)\."
+"""Mappings whose keys are free, and may contain underscores."""
 CHOOSE = "the scheduler keeps deployments apart; choose by nodeSelector: {kubernetes.io/hostname: …}"
-PROCESSES = "CPU is counted by the processes of each container"
 RESERVED = {
     r"metadata\.(?!labels|annotations)\w+": "a Job makes the pod; labels and annotations may be given",
     rf"metadata\.\w+\.(tpcsweep/.*|{LABELS})": "tpcsweep finds and removes deployments by it",
@@ -32,7 +32,7 @@ RESERVED = {
     r"spec\.restartPolicy": "a server that restarts during a cell would not be noticed",
     r"spec\.activeDeadlineSeconds": "time_limit of the testbed says how long pods may run",
     r"spec\.hostNetwork": "set host_network of the testbed, which also assigns ports to servers",
-    r"spec\.(hostPID|shareProcessNamespace)": PROCESSES,
+    r"spec\.(hostPID|shareProcessNamespace)": "CPU is counted by the processes of each container",
     r"spec\.automountServiceAccountToken": "pods of a deployment ask no API server",
     SYSCTL: "set tcp_buffer or congestion_control of the sweep instead",
     rf"spec\.volumes\[\d+\]\.name=({VOLUMES})": "it is a volume of tpcsweep's; choose another name",
@@ -40,12 +40,12 @@ RESERVED = {
     rf"{CONTAINER}image": "image and server_image of the testbed are checked and recorded",
     rf"{CONTAINER}env\[\d+\]\.name=PYTHONPATH": "tpcsweep sets it",
     rf"{CONTAINER}volumeMounts\[\d+\]\.mountPath=({FOLDERS})(/.*)?": "tpcsweep has its files there",
+    rf"(?!.*{FREE})[^=]*_\w+": "it is a name of Python's client; write it as Kubernetes does, such as nodeSelector",
 }
 """Fields that tpcsweep sets itself, as patterns of PLACE or PLACE=VALUE, and the reason."""
 
 
 def problems(settings: Kubernetes) -> list[Problem]:
-    """Return the problems of a testbed's templates, each with its key."""
     return [problem for place, role in _roles(settings) for problem in _of_role(settings, place, role)]
 
 
@@ -67,54 +67,26 @@ def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> 
     spec = template.get("spec", {})
     content = {**template, "spec": {"containers": [], **spec}} if isinstance(spec, dict) else template
     try:
-        known = validated(V1PodTemplateSpec, content)
+        validated(V1PodTemplateSpec, content)
     except ConfigurationError as error:
         yield from (replace(each, key=f"{key(where)}.{each.key}") for each in error.problems)
         return
-    if pythons := list(_unknown(content, known.model_dump(mode="json", by_alias=True, exclude_none=True))):
-        for at, name in pythons:
-            yield Problem(key((*where, *at)), "an unknown key", f"{name}, as Kubernetes writes it")
-        return
-    origin = "redirector" not in place
-    for at, value, why in _reserved(template, role.containers, settings, origin=origin):
-        yield Problem(key((*where, *at)), value, f"nothing: {why}")
-
-
-def _unknown(content: Any, known: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield fields that have the names of Python's client, such as node_selector, with Kubernetes' names."""
-    if isinstance(content, list):
-        for index, (item, its) in enumerate(zip(content, known, strict=True)):
-            yield from (((index, *place), name) for place, name in _unknown(item, its))
-    elif isinstance(content, dict):
-        for name, value in content.items():
-            if name in known:
-                yield from (((name, *place), right) for place, right in _unknown(value, known[name]))
-            else:
-                first, *others = name.split("_")
-                yield (name,), first + "".join(map(str.capitalize, others))
-
-
-def _reserved(
-    template: Tree, known: tuple[str, str], settings: Kubernetes, *, origin: bool
-) -> Iterator[Fault]:
-    why = (
-        "a pod has only the containers {} and {}; write others as initContainers, with restartPolicy: Always"
-    )
-    rows = {**RESERVED, rf"{CONTAINER}name=(?!({'|'.join(known)})$).*": why.format(*known)}
+    only = f"a pod has only the containers {' and '.join(role.containers)}; write others as initContainers"
+    other = rf"{CONTAINER}name=(?!({'|'.join(role.containers)})$).*"
+    rows = {**RESERVED, other: f"{only}, with restartPolicy: Always"}
     if settings.paths.kind == "networks":
         rows[rf"metadata\.annotations\.{re.escape(NETWORKS)}"] = "set network of the side or of the client"
-    for index, each in enumerate(templates.containers(template) if origin else ()):
-        if each["name"] == SERVERS:
+    for index, each in enumerate(templates.containers(template)):
+        if each["name"] == SERVERS and "redirector" not in place:
             limit = rf"spec\.containers\[{index}\]\.resources\.limits\.cpu"
             rows[limit] = "the sweep sets it to cores / origins"
-    for place, value in _fields(template):
+    for at, value in _fields(template):
         for row, why in rows.items():
-            if re.fullmatch(f"({row})(=.*)?", f"{key(place)}={value}", re.DOTALL):
-                yield place, quoted(value), why
+            if re.fullmatch(f"({row})(=.*)?", f"{key(at)}={value}", re.DOTALL):
+                yield Problem(key((*where, *at)), quoted(value), f"nothing: {why}")
 
 
 def _fields(tree: Any, *place: str | int) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield all fields of a template and their places."""
     yield place, tree
     items = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, list) else ()
     for name, value in items:

@@ -12,20 +12,12 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-from kubernetes.client import ApiException
-from kubernetes.stream import stream
 from kubernetes.stream.ws_client import WSClient
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
 from tpcsweep.flags import BrokenError
-from tpcsweep.testbeds.kubernetes.api import (
-    REFUSED_SECONDS,
-    Cluster,
-    ClusterError,
-    RefusedError,
-    stream_refusal,
-)
+from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, RefusedError
 from tpcsweep.testbeds.kubernetes.metadata import POD, PYTHON
 
 ANSWER_SECONDS = 90.0
@@ -40,8 +32,6 @@ class SessionError(BrokenError):
 
 
 class Session:
-    """A conversation with the hub of a deployment."""
-
     def __init__(
         self, cluster: Cluster, pod: str, longest: float, heard: Callable[[Mapping[str, Any]], None]
     ) -> None:
@@ -56,8 +46,7 @@ class Session:
         self._numbers = itertools.count()
         self._unanswered: dict[int, tuple[bytes, Future[Any]]] = {}
         self._outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._next = 0
-        """The number of the first message that has not arrived."""
+        self._next = 0  # the number of the first message that has not arrived
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._lost = ""
@@ -120,21 +109,7 @@ class Session:
             self._ended.wait(PAUSE)
 
     def _connect(self) -> WSClient:
-        try:
-            connection: WSClient = stream(
-                self._cluster.streaming().connect_get_namespaced_pod_exec,
-                self._pod,
-                self._cluster.namespace,
-                container="hub",
-                command=[PYTHON, "-m", f"{POD}.relay"],
-                **dict.fromkeys(("stdin", "stdout", "stderr", "binary"), True),
-                _preload_content=False,
-            )
-        except ApiException as error:
-            refusal = stream_refusal(error)
-            if refusal.status == 401:
-                self._cluster.http.renew()  # for the next attempt
-            raise refusal from error
+        connection = self._cluster.execute(self._pod, "hub", [PYTHON, "-m", f"{POD}.relay"])
         connection.write_stdin(json.dumps({"from": self._next}).encode() + b"\n")
         with self._lock:
             for line, _ in self._unanswered.values():

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,6 @@ class Inbox:
         return iter(self._client.get, None)
 
     def arrival(self, of: str, first_byte: float | None, size: int) -> Arrival:
-        """Return an arrival that the agent of a server has reported."""
         return Arrival(None if first_byte is None else first_byte + self.ahead.get(of, 0.0), size)
 
     def samples(self) -> dict[str, list[list[float | None]]]:
@@ -119,16 +118,6 @@ class Inbox:
             gone = FaultError("; ".join(self._gone))
             self.blame(gone)
             raise gone
-
-
-def hub_client(session: Session, inbox: Inbox) -> Client:
-    """Return the client of a deployment, which the hub connects. Raises ClientError."""
-    return Client(
-        send=lambda line: session.ask("client", line=line.decode()),
-        lines=inbox.lines(),
-        why=lambda: "its pod has ended",
-        delay=session.longest,
-    )
 
 
 class RemoteSampler:
@@ -190,7 +179,6 @@ class KubernetesSite(ServerSite):
         return self.client
 
     def add_source(self, size: int, content: str, _streams: int) -> str:
-        """Create a source file of `size` bytes at every source origin, and return its name."""
         self.inbox.check()
         names = self.session.tell(self.sides["src"].names, "add_source", size=size, content=content)
         return str(next(iter(names.values())))
@@ -262,77 +250,56 @@ def combine(
     Each agent has its own timer. Counters are interpolated between two samples, and states are those of the last one.
     Readings begin with the last agent to begin, and end with the first one to end.
 
-    Args:
-        samples: by agent; an agent is missing until its first sample.
-        sources: agents of the source.
-        destinations: agents of the destination.
-        machines: by agent and for the client; the counters of a machine count once.
-        networks: by agent; interfaces and connections of a network count once for each side.
-        interval: seconds between readings.
+    `samples` are by agent, without agents until their first one; `sources` and `destinations` are the agents of each
+    side. The counters of one of the `machines` (by agent, and of the client) count once, and so do interfaces and
+    connections of one of the `networks` (by agent) for each side. The `interval` is in s.
     """
     if not all(samples.get(name) for name in machines):
         return []
-    seen = _Moments.combine({name: samples[name] for name in machines}, interval)
+    tables = {name: np.array(samples[name], dtype=float) for name in machines}
+    until = min(table[-1, 0] for table in tables.values())
+    times = even_times(max(table[0, 0] for table in tables.values()), until, interval)
+    seen = {name: _at(table, times) for name, table in tables.items()}
+
+    def each(names: Sequence[str], field: str) -> NDArray[np.float64]:
+        return np.stack([seen[name][field] for name in names], axis=1)
+
+    def total(names: Sequence[str], field: str) -> NDArray[np.float64]:
+        return np.asarray(each(names, field).sum(axis=1))
+
+    def mean(names: Sequence[str], field: str) -> NDArray[np.float64]:
+        """Return the mean over all connections of some agents; NaN without any."""
+        values, number = np.nan_to_num(each(names, field)), each(names, "connections")
+        count = number.sum(axis=1)
+        return np.asarray((values * number).sum(axis=1) / np.where(count, count, np.nan))
+
     witnesses = list({machine: name for name, machine in machines.items()}.values())
     senders, receivers = (
         list({networks[name]: name for name in names}.values()) for names in (sources, destinations)
     )
-    sides = {"source": sources, "destination": destinations}
-    cpu = {f"{side}_cpu": seen.each(names, "cpu") for side, names in sides.items()}
     columns = {
-        "payload": seen.total(destinations, "payload"),
-        "source_bytes": seen.total(senders, "tx_bytes"),
-        "wire_bytes": seen.total(receivers, "rx_bytes"),
-        "client_cpu": seen.total([CLIENT], "cpu"),
-        **{
-            f"{part}_thread": seen.each(names, "thread").max(axis=1)
-            for part, names in (sides | {"client": [CLIENT]}).items()
-        },
-        **{f"{side}_waiting": seen.total(names, "waiting") for side, names in sides.items()},
-        **{
-            field: seen.total(witnesses, field)
-            for field in ("machine_busy", "machine_steal", "machine_total")
-        },
-        **{field: seen.each(witnesses, field).mean(axis=1) for field in ("machine_pressure", "machine_work")},
-        "machine_slowed": np.fmax.reduce(seen.each(witnesses, "machine_slowed"), axis=1),
-        **{field: seen.total(senders, field) for field in ("retransmits", "connections", *COUNTERS)},
-        **{field: seen.mean(senders, field) for field in ("rtt_loaded", "cwnd")},
+        "payload": total(destinations, "payload"),
+        "source_bytes": total(senders, "tx_bytes"),
+        "wire_bytes": total(receivers, "rx_bytes"),
+        "client_cpu": total([CLIENT], "cpu"),
+        "source_waiting": total(sources, "waiting"),
+        "destination_waiting": total(destinations, "waiting"),
+        "source_thread": each(sources, "thread").max(axis=1),
+        "destination_thread": each(destinations, "thread").max(axis=1),
+        "client_thread": each([CLIENT], "thread").max(axis=1),
+        **{f"machine_{of}": total(witnesses, f"machine_{of}") for of in ("busy", "steal", "total")},
+        **{f"machine_{of}": each(witnesses, f"machine_{of}").mean(axis=1) for of in ("pressure", "work")},
+        "machine_slowed": np.fmax.reduce(each(witnesses, "machine_slowed"), axis=1),
+        **{field: total(senders, field) for field in ("retransmits", "connections", *COUNTERS)},
+        **{field: mean(senders, field) for field in ("rtt_loaded", "cwnd")},
     }
+    made: dict[str, list[Any]] = {field: column.tolist() for field, column in columns.items()}
+    for side, names in (("source", sources), ("destination", destinations)):
+        made[f"{side}_cpu"] = list(map(tuple, each(names, "cpu").tolist()))
     return [
-        Reading(
-            time=float(seen.times[i]),
-            **{side: tuple(map(float, values[i])) for side, values in cpu.items()},  # type: ignore[arg-type]
-            path_cpu=math.nan,
-            **{name: float(values[i]) for name, values in columns.items()},  # type: ignore[arg-type]
-        )
-        for i in range(len(seen.times))
+        Reading(time=moment, path_cpu=math.nan, **dict(zip(made, row, strict=True)))
+        for moment, *row in zip(times.tolist(), *made.values(), strict=True)
     ]
-
-
-class _Moments(NamedTuple):
-    """Samples of all agents at common times, by agent and field."""
-
-    times: NDArray[np.float64]
-    fields: dict[str, dict[str, NDArray[np.float64]]]
-
-    @classmethod
-    def combine(cls, samples: Mapping[str, Sequence[Sequence[float | None]]], interval: float) -> Self:
-        tables = {name: np.array(rows, dtype=float) for name, rows in samples.items()}
-        first = max(table[0, 0] for table in tables.values())
-        times = even_times(first, min(table[-1, 0] for table in tables.values()), interval)
-        return cls(times, {name: _at(table, times) for name, table in tables.items()})
-
-    def each(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
-        return np.stack([self.fields[name][field] for name in names], axis=1)
-
-    def total(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
-        return np.asarray(self.each(names, field).sum(axis=1))
-
-    def mean(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
-        """Return the mean over all connections of some agents; NaN without any."""
-        values = np.nan_to_num(self.each(names, field)) * self.each(names, "connections")
-        number = self.total(names, "connections")
-        return np.asarray(values.sum(axis=1) / np.where(number, number, np.nan))
 
 
 def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

@@ -43,13 +43,9 @@ def leftovers(cluster: Cluster) -> dict[str, str]:
 
 
 def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = None) -> list[str]:
-    """Describe the deployments that chose one of some nodes. Pure.
+    """Describe the deployments of some clients' Jobs that chose one of some nodes (annotation NODES). Pure.
 
-    Args:
-        jobs: Clients' Jobs of all deployments.
-        nodes: Choices of nodes, as the annotation NODES has them.
-        before: If given, describe only other deployments that are as old as the one of this Job, in seconds of the
-            API server, or older.
+    With `before`, describe only others that are as old as the one of this Job, in seconds of the API server, or older.
     """
 
     def created(job: V1Job) -> Any:
@@ -66,12 +62,7 @@ def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = 
 
 
 def reap(cluster: Cluster) -> list[str]:
-    """Remove leftovers, and describe them and every use of force.
-
-    Raises:
-        ClusterError: The API server refuses, or does not answer.
-        TeardownError: Objects remain, after all others are gone.
-    """
+    """Remove leftovers, and describe them and every use of force. Raises ClusterError, and at last TeardownError."""
     removed: list[str] = []
     problems: list[str] = []
     for identifier, whose in leftovers(cluster).items():
@@ -85,49 +76,37 @@ def reap(cluster: Cluster) -> list[str]:
 
 
 def teardown(cluster: Cluster, identifier: str) -> list[str]:
-    """Remove the Jobs and pods of a deployment, and wait until they are gone.
+    """Remove the Jobs and pods of a deployment, and wait until they are gone; raises TeardownError if some remain.
 
-    Returns:
-        A line for each pod that was removed by force, as its node does not answer.
-
-    Raises:
-        TeardownError: Objects remain.
+    Returns a line for each pod that was removed by force, as its node does not answer.
     """
     forced: dict[str, str] = {}
     ours = metadata.selector(identifier)
 
-    def delete(kind: type) -> None:
-        function = cluster.verb("delete_collection", kind)
-        call(function, cluster.namespace, label_selector=ours, seconds=GONE_SECONDS, **DELETIONS[kind])
+    def delete(kind: type, **which: Any) -> None:
+        call(cluster.verb("delete_collection", kind), cluster.namespace, seconds=GONE_SECONDS, **which)
 
-    deletions = [partial(delete, kind) for kind in DELETIONS]
-    take_all_steps(identifier, [*deletions, partial(_wait, cluster, identifier, forced)], ClusterError)
+    def listed(kind: type) -> Any:
+        return call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items
+
+    def wait() -> None:
+        began, pause = time.monotonic(), 0.1
+        while remaining := listed(V1Pod) or listed(V1Job):
+            waited = time.monotonic() - began
+            if waited > GONE_SECONDS:
+                raise TeardownError("; ".join(map(_describe, remaining)))
+            for item in remaining:
+                name, node = metadata.object_name(item), metadata.node_name(item) or "(none)"
+                if waited > FORCE_SECONDS and isinstance(item, V1Pod) and name not in forced:
+                    delete(V1Pod, field_selector=f"metadata.name={name}", grace_period_seconds=0)
+                    why = f"node {node} did not end it, and may still run it"
+                    forced[name] = f"pod {name} removed by force: {why}"
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    deletions = [partial(delete, kind, label_selector=ours, **how) for kind, how in DELETIONS.items()]
+    take_all_steps(identifier, [*deletions, wait], ClusterError)
     return list(forced.values())
-
-
-def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
-    """Wait until pods and Jobs are gone; add pods that were removed by force to `forced`."""
-    began, pause, ours = time.monotonic(), 0.1, metadata.selector(identifier)
-
-    def listed(kind: type) -> list[Any]:
-        return call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items  # type: ignore[no-any-return]
-
-    while remaining := listed(V1Pod) or listed(V1Job):
-        waited = time.monotonic() - began
-        if waited > GONE_SECONDS:
-            raise TeardownError("; ".join(map(_describe, remaining)))
-        for item in remaining:
-            name = metadata.object_name(item)
-            if waited > FORCE_SECONDS and isinstance(item, V1Pod) and name not in forced:
-                delete = cluster.verb("delete_collection", V1Pod)
-                named = f"metadata.name={name}"
-                call(delete, cluster.namespace, field_selector=named, grace_period_seconds=0)
-                node = metadata.node_name(item) or "(none)"
-                forced[name] = (
-                    f"pod {name} removed by force: node {node} did not end it, and may still run it"
-                )
-        time.sleep(pause)
-        pause = min(2 * pause, 1.0)
 
 
 def _describe(item: Any) -> str:

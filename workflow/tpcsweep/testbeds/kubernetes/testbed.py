@@ -7,13 +7,13 @@ import json
 import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from kubernetes.client import V1Job, V1Pod, VersionApi
 
-from tpcsweep.client import ClientError
+from tpcsweep.client import Client, ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
@@ -33,34 +33,30 @@ from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_name
 from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, hub_client
+from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
 from tpcsweep.testbeds.kubernetes.verify import verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
-from tpcsweep.xrootd.servers import SideServers, place_of
+from tpcsweep.xrootd.servers import place_of
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
+Told = Mapping[str, Any]  # an answer of agents, or what is made of it
 OTHERS = (("src", "dst"), ("dst", "src"))
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its start
 POLL = 1.0  # about how many seconds pass until a deployment looks again for a free pair
 LET_GO_SECONDS = 5.0  # about how long a deployment leaves nodes to others that it could not get all of
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
-RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 
 
 def require(settings: Kubernetes) -> None:
-    """Start, ask and remove one client pod.
-
-    Raises:
-        ClusterError: No deployment could start; it names the reason and the remedy.
-        TeardownError: The client pod cannot be removed.
-    """
+    """Start, ask and remove one client pod. Raises ClusterError with reason and remedy, and TeardownError."""
     cluster = api.connect_cluster(settings)
     try:
         _try(cluster, settings)
     except ClusterError as error:
-        advice = f"; {RIGHTS}" if "is forbidden: User " in str(error) else ""
+        forbidden = "is forbidden: User " in str(error)
+        advice = f"; {rehearsal.ROLE} has the rights that sweeps need" if forbidden else ""
         raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
 
@@ -94,9 +90,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
 def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
     """Measure a cell as `measure.cell.measure` does. An eviction or a lost node does not make it a failed one.
 
-    Raises:
-        FaultError: The cluster has taken a pod away during the cell, or would: its time is up.
-        BrokenError: The deployment broke before the measurement.
+    Raises FaultError if the cluster has taken a pod away, or would, as its time is up; otherwise BrokenError.
     """
     if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
         raise FaultError("its pods may not run for longer (time_limit of the testbed)")
@@ -193,7 +187,7 @@ def reap(settings: Kubernetes) -> list[str]:
     return state.reap(api.connect_cluster(settings))
 
 
-def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def agreed(releases: Mapping[str, Told]) -> Told:
     """Return the release that all servers run. Pure.
 
     Raises ClusterError if an image lacks it, which is final, or if a node has an older image.
@@ -228,7 +222,6 @@ def manifests(configuration: Configuration) -> list[dict[str, Any]]:
 
 
 def check(configuration: Configuration) -> Iterator[Finding]:
-    """Yield a finding for each need of a sweep on its cluster."""
     settings, name = rehearsal.settings_of(configuration), configuration.testbed_name
     try:
         cluster, pairs, naming = _asked(settings)
@@ -298,8 +291,10 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     with pods.poked():
         asked = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
         described = {CLIENT: session.ask("connect", **asked)}
-    if settings.host_network:
-        _introduce(session, sides.values())
+    for server in pods.servers if settings.host_network else ():  # they use addresses of their nodes
+        session.tell([server.name], "own", address=server.address)
+        if server.role == "server" and server.manager:
+            session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
     for side, other in OTHERS:
         described |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
     _require_congestion_control(described, wanted.congestion_control)
@@ -321,7 +316,12 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     site = KubernetesSite(
         session=session,
         inbox=inbox,
-        client=hub_client(session, inbox),
+        client=Client(
+            send=lambda line: session.ask("client", line=line.decode()),
+            lines=inbox.lines(),
+            why=lambda: "its pod has ended",
+            delay=session.longest,
+        ),
         sides=sides,
         machines={name: description["boot"] for name, description in described.items()},
         networks={name: described[name]["network"] for side in sides.values() for name in side.names},
@@ -343,15 +343,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     return site
 
 
-def _introduce(session: Session, sides: Iterable[SideServers]) -> None:
-    """Have servers in the network of their nodes use their addresses; raises SessionError."""
-    for server in itertools.chain.from_iterable(side.servers for side in sides):
-        session.tell([server.name], "own", address=server.address)
-        if server.role == "server" and server.manager:
-            session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
-
-
-def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> None:
+def _require_congestion_control(described: Told, wanted: str) -> None:
     for name, description in described.items():
         in_force = description.get("sysctls", {}).get("net.ipv4.tcp_congestion_control", wanted)
         if in_force != wanted:
@@ -362,12 +354,7 @@ def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> No
 
 
 def _provenance(
-    pods: Pods,
-    described: Mapping[str, Any],
-    release: Mapping[str, Any],
-    emulated: Mapping[str, Any],
-    measured: FoundPath,
-    seconds: Mapping[str, float],
+    pods: Pods, described: Told, release: Told, emulated: Told, measured: FoundPath, seconds: Told
 ) -> dict[str, Any]:
     """Return the fields of every testbed, from the first origin of each side, and those of this one."""
     names = {side: servers.names for side, servers in pods.sides.items()}

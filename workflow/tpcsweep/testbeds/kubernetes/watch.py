@@ -14,14 +14,7 @@ from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
 from tpcsweep.testbeds.kubernetes import faults
-from tpcsweep.testbeds.kubernetes.api import (
-    PATIENCE,
-    REFUSED_SECONDS,
-    Cluster,
-    ClusterError,
-    RefusedError,
-    call,
-)
+from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, call
 from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, selector
 
 WATCH_SECONDS = 60  # a watch begins again after this time, in case that its connection is dead
@@ -54,12 +47,7 @@ class PodWatch:
     """The pods of a deployment as they are now, followed by a thread. Close it before you delete them."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        naming: Naming,
-        *,
-        patient: bool = True,
-        tell: Callable[[str], None] = lambda _: None,
+        self, cluster: Cluster, naming: Naming, *, patient: bool = True, tell: Callable[[str], object] = bool
     ) -> None:
         """List the pods for the first time; raises ClusterError.
 
@@ -75,7 +63,6 @@ class PodWatch:
         self._ran: set[str] = set()
         self._first: faults.Fault | None = None
         self._told: str | None = None
-        self._refused: tuple[float, str] | None = None
         self._watch: Watch | None = None
         self._ended = threading.Event()
         self._list(seconds=PATIENCE)
@@ -94,9 +81,8 @@ class PodWatch:
     def wait_until_ready(self, count: int, seconds: float) -> dict[str, V1Pod]:
         """Wait until `count` pods run and are ready, and return them.
 
-        Raises:
-            OccupiedError: Pods wait for nodes that other deployments use; if `patient`, for HOLD_SECONDS.
-            PodError: The time is over, or a fault is final.
+        Raises OccupiedError if pods wait for nodes that other deployments use (if `patient`, for HOLD_SECONDS), and
+        PodError if the time is over, or a fault is final.
         """
         give_up = time.monotonic() + seconds
         hold = HOLD_SECONDS * random.uniform(0.5, 1.5) if self._patient else 0.0
@@ -142,11 +128,9 @@ class PodWatch:
         if self._first and self._told is None:
             job = self._job_problem()
             self._told = f"{self._first}; {job.text}" if job else str(self._first)
-        since, refusal = self._refused or (math.inf, None)
-        return self._told or (refusal if time.monotonic() - since > REFUSED_SECONDS else None)
+        return self._told
 
     def own(self) -> bool:
-        """Return whether the first fault is the end of a server or a tool."""
         return self._first is not None and self._first.own
 
     def close(self) -> None:
@@ -160,13 +144,8 @@ class PodWatch:
         while not self._ended.wait(0.2):  # a proxy may end watches at once
             try:
                 self._follow(self._list(seconds=0))
-                self._refused, pause = None, 0.1
-            except (ApiException, HTTPError, ClusterError) as error:
-                status = getattr(error, "status", None)
-                if status in (401, 403):
-                    since = self._refused[0] if self._refused else time.monotonic()
-                    text = RefusedError(error) if isinstance(error, ApiException) else error
-                    self._refused = since, f"pods cannot be watched: {text}"
+                pause = 0.1
+            except (ApiException, HTTPError, ClusterError):
                 self._ended.wait(pause)
                 pause = min(2 * pause, 2.0)
 

@@ -17,7 +17,7 @@ from tpcsweep.linux import rootless
 from tpcsweep.linux.cgroups import FEWEST_CORES
 from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.netns import emulator
-from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, served
+from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, known, served
 from tpcsweep.xrootd.releases import ReleaseError, known_releases, release_in
 
 IN_MEMORY = ("tmpfs", "ramfs")
@@ -77,9 +77,6 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
     cpus = testbed.cpus or machine.cpus
     cpus_of = f"cpus in {file}" if testbed.cpus else "the CPUs of this machine"
 
-    def congestion_control(value: str) -> str | None:
-        return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)
-
     def quota(cores: float | None) -> str | None:
         if cores is None or not machine.no_quotas:
             return None
@@ -119,7 +116,7 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
         *emulated(machine.smallest_rtt, machine.largest_bandwidth),
         *served(),
         Rule(("cores",), quota),
-        Rule(("congestion_control",), congestion_control),
+        known("congestion_control", machine.congestion_controls),
         Rule(("xrootd",), xrootd),
         Rule(("layer",), layer),
         Rule(("file_size", "streams", "source_content", "layer"), files),

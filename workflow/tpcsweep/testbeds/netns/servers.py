@@ -62,8 +62,6 @@ class DeploymentError(Exception):
 
 
 class DeploymentProcess(NamedTuple):
-    """A process with the lifetime of its deployment."""
-
     name: str
     child: subprocess.Popen[bytes]
     logs: tuple[Path, ...]  # log files for the last log line, in order of preference
@@ -93,7 +91,6 @@ class DeploymentProcesses:
     _running: list[DeploymentProcess] = field(default_factory=list)
 
     def name(self, node: str) -> str:
-        """Return the name of the namespace and cgroup of a node."""
         return f"{prefix(self.folder.name)}-{node}"
 
     def start(
@@ -139,14 +136,11 @@ class DeploymentProcesses:
                 self._running[-1] = self._running[-1]._replace(restart=None)
 
     def fault(self) -> str | None:
-        """Describe how the first ended process ended, or return None while all run."""
         return next((end for process in self._running if (end := process.end())), None)
 
 
 @dataclass
 class NamespaceServers:
-    """The XRootD servers of both sides, and the servers of tools."""
-
     processes: DeploymentProcesses
     sides: topology.Sides
     credentials: Path

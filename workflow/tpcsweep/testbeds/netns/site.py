@@ -107,11 +107,9 @@ class Counters:
         )
 
     def totals(self) -> dict[str, list[ProgramTotals]]:
-        """Return the totals of the programs of each part of the deployment."""
         return {part: [each.totals() for each in self._programs[part]] for part in MEASURED}
 
     def unfinished(self) -> dict[str, int]:
-        """Return the number of unfinished connections of each origin that has any."""
         counts = {name: origin.unfinished() for name, origin in self._origins.items()}
         return {name: count for name, count in counts.items() if count}
 
@@ -185,10 +183,8 @@ class NetnsSite(ServerSite):
         A server notices a closed client only at its next marker, up to 5 s later, and would load the next cell until
         then. Cutting its connections ends the copy at once. A server that lacks CPU has unread requests: cut it
         repeatedly until it has processed them all. XRootD 5.5.3 sometimes never closes a connection that was reset. If
-        the server answers, such connections are ignored after SETTLE_SECONDS.
-
-        Raises:
-            BrokenError: if no connection ends for SETTLE_SECONDS, and one is open or the servers do not answer.
+        the server answers, such connections are ignored after SETTLE_SECONDS. Raises BrokenError if no connection ends
+        until then, and one is open or the servers do not answer.
         """
         least, give_up = math.inf, 0.0
         self._cut()
@@ -199,19 +195,15 @@ class NetnsSite(ServerSite):
                 for name in busy:  # for the deployment's log
                     shown = self.commands.run(namespace_command(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
                     self.commands.note(shown)
-                if self._answers() and self.counters.forget_reset():
-                    break
+                with contextlib.suppress(BrokenError):
+                    self.ready()
+                    if self.counters.forget_reset():
+                        break
                 what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
                 raise BrokenError(f"{', '.join(busy)}: {what}")
             time.sleep(0.01)
             self._cut()
         self.arrivals.clear(READY_FILE)
-
-    def _answers(self) -> bool:
-        with contextlib.suppress(BrokenError):
-            self.ready()
-            return True
-        return False
 
     def _cut(self) -> None:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):

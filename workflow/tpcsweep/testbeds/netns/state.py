@@ -15,9 +15,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from tpcsweep import locks
@@ -50,7 +49,6 @@ class Owner:
 
 
 def prefix(identifier: str) -> str:
-    """Return the prefix of the names of a deployment's namespaces and cgroups."""
     return f"tpc-{identifier}"
 
 
@@ -99,22 +97,63 @@ def _owner(folder: Path) -> Owner | None:
         return None
 
 
-def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
+def teardown(folder: Path, children: Sequence[subprocess.Popen[bytes]] = ()) -> None:
     """Remove a deployment: processes, logs (after copying), mounts, namespaces, cgroups and its folder.
 
     Every step runs, even after a failed one. `children` are the deployment's processes that the caller started.
     Commands run in their own session, which Ctrl-C does not reach. Raises TeardownError if something remains.
     """
     name = prefix(folder.name)
-    steps = (
-        partial(_kill, name, children or []),
-        partial(_save_logs, folder),
-        partial(_unmount, folder),
-        partial(_empty_disk, folder),
-        partial(_delete_namespaces, name),
-        partial(_remove_cgroups, name),
-        partial(_forget, folder),
-    )
+
+    def kill() -> None:
+        give_up = time.monotonic() + KILL_SECONDS
+        while pids := processes(name):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for child in children:
+                child.poll()
+            if time.monotonic() > give_up:
+                raise TeardownError(f"processes survive SIGKILL: {sorted(pids)}")
+            time.sleep(0.005)
+        for child in children:
+            child.wait(timeout=KILL_SECONDS)
+
+    def save_logs() -> None:
+        """Copy the servers' logs without tokens to the owner's folder for logs, if that exists."""
+        owner = _owner(folder)
+        logs = Path(owner.logs) if owner else Path()
+        if logs.is_absolute() and logs.is_dir():
+            for log in sorted(folder.glob("nodes/*/*.log")):
+                text = xrootd.without_secrets(log.read_text("utf-8", "replace"))
+                (logs / log.name).write_text(text, "utf-8")
+
+    def unmount() -> None:
+        mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for mount in reversed(mounts):
+            if mount.startswith(f"{folder}/"):
+                run(["umount", "--lazy", mount], check=True, start_new_session=True)
+
+    def empty_disk() -> None:
+        for link in folder.glob("data/*"):
+            if link.is_symlink() and link.exists():
+                shutil.rmtree(link.resolve())
+
+    def delete_namespaces() -> None:
+        batch = "".join(f"netns del {path.name}\n" for path in sorted(FOLDER.glob(f"{name}-*")))
+        if batch:
+            run(["ip", "-batch", "-"], input=batch, check=True, start_new_session=True)
+
+    def remove_cgroups() -> None:
+        for group in cgroups.cgroups_with_prefix(cgroups.hierarchy(), f"{name}-"):
+            group.remove()
+
+    def forget() -> None:
+        """Remove the folder, by which `reap` finds the deployment, unless a process still runs."""
+        if not processes(name):
+            shutil.rmtree(folder)
+
+    steps = (kill, save_logs, unmount, empty_disk, delete_namespaces, remove_cgroups, forget)
     take_all_steps(folder.name, steps, OSError, subprocess.SubprocessError, cgroups.CgroupError)
 
 
@@ -130,58 +169,3 @@ def processes(name: str) -> set[int]:
                 if (entry / "ns" / "net").stat().st_ino in inodes:
                     pids.add(int(entry.name))
     return pids - {os.getpid()}
-
-
-def _kill(name: str, children: list[subprocess.Popen[bytes]]) -> None:
-    give_up = time.monotonic() + KILL_SECONDS
-    while pids := processes(name):
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for child in children:
-            child.poll()
-        if time.monotonic() > give_up:
-            raise TeardownError(f"processes survive SIGKILL: {sorted(pids)}")
-        time.sleep(0.005)
-    for child in children:
-        child.wait(timeout=KILL_SECONDS)
-
-
-def _save_logs(folder: Path) -> None:
-    """Copy the servers' logs without tokens to the owner's folder for logs, if that exists."""
-    owner = _owner(folder)
-    logs = Path(owner.logs) if owner else Path()
-    if logs.is_absolute() and logs.is_dir():
-        for log in sorted(folder.glob("nodes/*/*.log")):
-            text = xrootd.without_secrets(log.read_text("utf-8", "replace"))
-            (logs / log.name).write_text(text, "utf-8")
-
-
-def _unmount(folder: Path) -> None:
-    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
-    for mount in reversed(mounts):
-        if mount.startswith(f"{folder}/"):
-            run(["umount", "--lazy", mount], check=True, start_new_session=True)
-
-
-def _empty_disk(folder: Path) -> None:
-    for link in folder.glob("data/*"):
-        if link.is_symlink() and link.exists():
-            shutil.rmtree(link.resolve())
-
-
-def _delete_namespaces(name: str) -> None:
-    batch = "".join(f"netns del {path.name}\n" for path in sorted(FOLDER.glob(f"{name}-*")))
-    if batch:
-        run(["ip", "-batch", "-"], input=batch, check=True, start_new_session=True)
-
-
-def _remove_cgroups(name: str) -> None:
-    for group in cgroups.cgroups_with_prefix(cgroups.hierarchy(), f"{name}-"):
-        group.remove()
-
-
-def _forget(folder: Path) -> None:
-    """Remove the folder, by which `reap` finds the deployment, unless a process still runs."""
-    if not processes(prefix(folder.name)):
-        shutil.rmtree(folder)

@@ -50,8 +50,7 @@ class Programs:
         pids: Callable[[], Iterable[int]],
     ) -> None:
         """Watch the processes that `pids` returns. `proc` is a descriptor of /proc, which the caller closes."""
-        self.cpu = cpu
-        """Returns their CPU time in s."""
+        self.cpu = cpu  # returns their CPU time in s
         self._periods = periods
         self.threads = Threads(proc, pids).read
         self._proc = f"/proc/self/fd/{proc}"

@@ -10,7 +10,6 @@ from tpcsweep.testbeds.kubernetes.pod.places import STATE
 
 
 def main() -> None:
-    """Run until the hub is gone."""
     server_container.end_on_term()
     folder = server_container.credentials()
     home = STATE / "client"

@@ -58,8 +58,7 @@ class Outbox:
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
         self._first = 0
-        self.writer: asyncio.StreamWriter | None = None
-        """The job's connection, if it has one."""
+        self.writer: asyncio.StreamWriter | None = None  # the job's connection, if it has one
 
     def say(self, **fields: object) -> None:
         number = self._first + len(self._lines)
@@ -84,10 +83,8 @@ class Hub:
     def __init__(self) -> None:
         self.outbox = Outbox()
         self.running = metrics.CellMetrics()
-        self.agents: dict[str, Ask] = {}
-        """The `ask` of the agent of each server, and of the client's."""
-        self.seen = time.monotonic()
-        """The time of the job's last message."""
+        self.agents: dict[str, Ask] = {}  # the `ask` of the agent of each server, and of the client's
+        self.seen = time.monotonic()  # the time of the job's last message
         self._done: set[int] = set()
         self._client: ContainerPrograms
         self._destinations: list[str] = []

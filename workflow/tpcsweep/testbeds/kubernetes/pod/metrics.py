@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Any, NamedTuple
+from typing import Any
 
 from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, METRICS_PORT, Sample
 from tpcsweep.variables import METRICS_END, metric_head, metric_labels, metric_name
@@ -20,31 +20,16 @@ from tpcsweep.variables import METRICS_END, metric_head, metric_labels, metric_n
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PATIENCE = 5.0  # seconds that a scraper has for its request
 
-
-class Metric(NamedTuple):
-    """A metric of every origin of a side, or of the client."""
-
-    called: str
-    unit: str
-    field: str  # a field of `Sample`
-    of: str  # the prefix of the names of origins with this metric
-    meaning: str
-    kind: str = "counter"
-    scale: float = 1.0  # the factor from the field to the unit
-
-
 METRICS = (
-    Metric("goodput", "bytes", "payload", "dst", "payload that has arrived in the destination's files"),
-    Metric("wire", "bytes", "rx_bytes", "dst", "bytes that the destination's interface has received"),
-    Metric("sent", "bytes", "sent", "src", "data sent by data connections, sent again included"),
-    Metric("resent", "bytes", "resent", "src", "data sent again by data connections"),
-    Metric("retransmits", "", "retransmits", "src", "TCP segments sent again by the source"),
-    Metric("connections", "", "connections", "src", "data connections that are open", "gauge"),
-    Metric(
-        "rtt_loaded", "seconds", "rtt_loaded", "src", "smoothed RTT, mean over connections", "gauge", 1e-3
-    ),
+    ("goodput", "bytes", "payload", "dst", "payload that has arrived in the destination's files"),
+    ("wire", "bytes", "rx_bytes", "dst", "bytes that the destination's interface has received"),
+    ("sent", "bytes", "sent", "src", "data sent by data connections, sent again included"),
+    ("resent", "bytes", "resent", "src", "data sent again by data connections"),
+    ("retransmits", "", "retransmits", "src", "TCP segments sent again by the source"),
+    ("connections", "", "connections", "src", "data connections that are open"),
+    ("rtt_loaded", "seconds", "rtt_loaded", "src", "smoothed RTT, mean over connections"),
     *(
-        Metric(f"{side}_{called}", unit, field, of, meaning)
+        (f"{side}_{called}", unit, field, of, meaning)
         for side, of in (("source", "src"), ("destination", "dst"), ("client", "client"))
         for called, unit, field, meaning in (
             ("cpu", "seconds", "cpu", "CPU time used"),
@@ -53,6 +38,8 @@ METRICS = (
         )
     ),
 )
+"""Metrics: name, unit, field of `Sample`, prefix of the names of origins (or client) with it, and meaning."""
+GAUGES = ("connections", "rtt_loaded")
 
 
 class CellMetrics:
@@ -97,7 +84,9 @@ class CellMetrics:
             ):
                 yield from _family(called, kind, "", meaning, [(labels, value)])
             samples = sorted(dict(self._samples).items())
-            for called, unit, field, of, meaning, kind, scale in METRICS:
+            for called, unit, field, of, meaning in METRICS:
+                kind = "gauge" if called in GAUGES else "counter"
+                scale = 1e-3 if field == "rtt_loaded" else 1.0  # samples have ms
                 values = [
                     (labels | {"origin": origin}, scale * getattr(sample, field))
                     for origin, sample in samples
@@ -123,6 +112,7 @@ def serve_metrics(running: CellMetrics, port: int = METRICS_PORT) -> socketserve
 
     class Handler(BaseHTTPRequestHandler):
         timeout = PATIENCE
+        server_version, sys_version = "tpcsweep", ""
 
         def do_GET(self) -> None:
             if self.path != METRICS_PATH:
@@ -134,9 +124,6 @@ def serve_metrics(running: CellMetrics, port: int = METRICS_PORT) -> socketserve
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-
-        def version_string(self) -> str:
-            return "tpcsweep"
 
         def log_message(self, *_: object) -> None:
             pass

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tpcsweep.xrootd.servers import USUAL, Ports
 
 PACKAGE = Path("/etc/tpcsweep/package/tpcsweep.zip")  # the archive of this package, from a ConfigMap
+PACKAGE_FOLDER = PACKAGE.parent
 CREDENTIALS = Path("/etc/tpcsweep/credentials")
 """The deployment's Secret, with files of `tpcsweep.xrootd.credentials`."""
 CONFIGURATION = Path("/etc/tpcsweep/configuration")

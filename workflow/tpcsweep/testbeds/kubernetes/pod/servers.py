@@ -37,8 +37,7 @@ class ServerPrograms:
         self._name = name
         self._release = release
         self._port = port
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        """Programs that must not end."""
+        self._running: dict[str, subprocess.Popen[bytes]] = {}  # programs that must not end
         self._logged_in = False
 
     def release(self) -> dict[str, Any]:
@@ -93,7 +92,6 @@ class ServerPrograms:
 
 
 async def main(name: str, role: str, release: str, port: str, *programs: str) -> None:
-    """Run until the agent is gone."""
     server_container.end_on_term()
     server_container.credentials()
     servers = ServerPrograms(name, role, release, int(port), programs)

@@ -93,21 +93,21 @@ class Sampling:
 
     def start(self, look: Callable[[], None], interval: float) -> None:
         """Look now and every `interval` seconds from now on, and end the looks that were started before."""
+
+        async def repeat() -> None:
+            due = time.monotonic()
+            while True:
+                due = max(due + interval, time.monotonic())
+                await asyncio.sleep(due - time.monotonic())
+                look()
+
         self.stop()
         look()
-        self._task = asyncio.create_task(_repeat(look, interval))
+        self._task = asyncio.create_task(repeat())
 
     def stop(self) -> None:
         if self._task:
             self._task.cancel()
-
-
-async def _repeat(look: Callable[[], None], interval: float) -> None:
-    due = time.monotonic()
-    while True:
-        due = max(due + interval, time.monotonic())
-        await asyncio.sleep(due - time.monotonic())
-        look()
 
 
 def _first_bytes() -> FirstBytes | None:
