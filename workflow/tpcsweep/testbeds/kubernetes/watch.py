@@ -14,7 +14,14 @@ from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
 from tpcsweep.testbeds.kubernetes import faults
-from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, call
+from tpcsweep.testbeds.kubernetes.api import (
+    PATIENCE,
+    REFUSED_SECONDS,
+    Cluster,
+    ClusterError,
+    RefusedError,
+    call,
+)
 from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, selector
 
 WATCH_SECONDS = 60  # a watch begins again after this time, in case that its connection is dead
@@ -63,6 +70,7 @@ class PodWatch:
         self._ran: set[str] = set()
         self._first: faults.Fault | None = None
         self._told: str | None = None
+        self._refused: tuple[float, str] | None = None
         self._watch: Watch | None = None
         self._ended = threading.Event()
         self._list(seconds=PATIENCE)
@@ -128,7 +136,8 @@ class PodWatch:
         if self._first and self._told is None:
             job = self._job_problem()
             self._told = f"{self._first}; {job.text}" if job else str(self._first)
-        return self._told
+        since, refusal = self._refused or (math.inf, None)
+        return self._told or (refusal if time.monotonic() - since > REFUSED_SECONDS else None)
 
     def own(self) -> bool:
         return self._first is not None and self._first.own
@@ -144,8 +153,13 @@ class PodWatch:
         while not self._ended.wait(0.2):  # a proxy may end watches at once
             try:
                 self._follow(self._list(seconds=0))
-                pause = 0.1
-            except (ApiException, HTTPError, ClusterError):
+                self._refused, pause = None, 0.1
+            except (ApiException, HTTPError, ClusterError) as error:
+                status = getattr(error, "status", None)
+                if status in (401, 403):
+                    since = self._refused[0] if self._refused else time.monotonic()
+                    text = RefusedError(error) if isinstance(error, ApiException) else error
+                    self._refused = since, f"pods cannot be watched: {text}"
                 self._ended.wait(pause)
                 pause = min(2 * pause, 2.0)
 
