@@ -89,9 +89,7 @@ class Reader:
     def reduce(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
         """Read a cell and check that it has the wanted specification, if any.
 
-        Raises:
-            DatasetError: If the cell is not in the grid.
-            UnusableError: If the source is unusable and no specification is wanted.
+        Raises DatasetError if the cell is not in the grid, UnusableError if it is unusable and `wanted` is None.
         """
         try:
             return self._usable(source, wanted)

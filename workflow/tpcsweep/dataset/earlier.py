@@ -47,9 +47,8 @@ _ATTRIBUTES = ("title", "source", "sweep", "testbed", "testbed_kind", "measured_
 def copy_completed(file: Path, output: Path) -> None:
     """Copy a dataset atomically, adding all current variables; write its table of cells next to it.
 
-    Raises:
-        ConfigurationError: If the file cannot be read or is not a dataset of tpcsweep; nothing is written.
-        MissingExtraError: If a Zarr store is given without the extra `zarr`.
+    Raises ConfigurationError if the file cannot be read or is not a dataset of tpcsweep, and MissingExtraError if it is
+    a Zarr store and the extra `zarr` is not installed; nothing is written then.
     """
     _copy(file, output)
     write_table(load(output), output.with_name("cells.csv"))

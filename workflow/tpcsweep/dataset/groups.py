@@ -103,9 +103,8 @@ class Record(NamedTuple):
 def cell_samples(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
     """Return the samples of a cell's file, by columns; names of ORIGIN_SAMPLES have a list of columns.
 
-    Raises:
-        KeyError: If a name is unknown.
-        TypeError, ValueError: If a value is not a number, a time is negative, or columns differ in length.
+    Raises KeyError if a name is unknown, TypeError or ValueError if a value is no number, a time is negative, or
+    columns differ in length.
     """
     # Samples are some milliseconds late; their places are whole numbers of intervals.
     index = np.rint(np.asarray(samples.get("time", ()), float) / interval).astype(np.int64)
@@ -220,9 +219,8 @@ class Columns(NamedTuple):
 def cell_transfers(transfers: Mapping[str, Sequence[Any]]) -> Columns:
     """Return the transfers of a cell's file.
 
-    Raises:
-        KeyError: If a column is missing.
-        TypeError, ValueError: If a value has the wrong type, a number is missing, or columns differ in length.
+    Raises KeyError if a column is missing, TypeError or ValueError if a value has the wrong type, a number is missing,
+    or columns differ in length.
     """
     columns = [transfers[name] for name in (*_NUMBERS, *_TEXTS)]
     if len({len(values) for values in columns}) > 1:

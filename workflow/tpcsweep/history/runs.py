@@ -62,11 +62,7 @@ class Run:
 
 
 def keep_run(dataset: Path, folder: Path) -> Path:
-    """Copy a dataset into a folder, named by the date of its last cell, unless it exists there.
-
-    Raises:
-        HistoryError: If the dataset has no date of measurement, or no measured cell.
-    """
+    """Copy a dataset into a folder under its last cell's date, unless it is there. Raises HistoryError without one."""
     with open_group(dataset) as summary:
         file = folder / f"{_ended(summary):{FILE_NAME_FORMAT}}{SUFFIX}"
     if not is_file(file):
@@ -92,9 +88,7 @@ def read_kept_runs(folder: Path) -> tuple[list[Run], dict[str, str]]:
 def read_run(file: str, summary: xr.Dataset) -> Run:
     """Return the run that a dataset contains.
 
-    Raises:
-        HistoryError: If the dataset has no date of measurement, or no measured cell.
-        KeyError: If the dataset is not that of a sweep.
+    Raises HistoryError without a date of measurement or a measured cell, KeyError if the dataset is not of a sweep.
     """
     axes = [str(name) for name in summary["throughput"].dims if name != REPETITION]
     several = [name for name in axes if summary.sizes[name] > 1]

@@ -48,8 +48,7 @@ def documents(text: str) -> list[Row]:
 def documents_table(found: list[Row]) -> pd.DataFrame:
     """Return a table of the results in other programs' documents, with settings in its attributes.
 
-    Raises:
-        ValueError: If a document is from an unknown program, or none has a result.
+    Raises ValueError if a document is from an unknown program, or none has a result.
     """
     rows, notes, names = [], [], ", ".join(sorted({name for name, _, _ in _PROGRAMS}))
     for number, document in enumerate(found, 1):

@@ -97,8 +97,7 @@ def measure(
     Returns:
         `status`, `message`, `flags`, `limit`, `limit_second`, `summary`, `samples`, `transfers` of the cell's file.
 
-    Raises:
-        BrokenError: If the deployment broke before anything was measured.
+    Raises BrokenError if the deployment broke before anything was measured.
     """
     cell = _Cell(site, wanted, measurement, prefix)
     cell.transfer(show)

@@ -65,9 +65,7 @@ def make_overview(page: Path) -> None:
 def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
     """Add a dataset to a history's folder, and write the history's page, history.json and junit.xml.
 
-    Raises:
-        runs.HistoryError: If the dataset does not record when it was measured.
-        MissingExtraError: If the extra `history` is not installed.
+    Raises HistoryError if the dataset has no date of measurement, MissingExtraError without the extra `history`.
     """
     runs.keep_run(dataset, folder)
     told = find_history(*runs.read_kept_runs(folder))

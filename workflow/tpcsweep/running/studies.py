@@ -198,12 +198,6 @@ def alternatives_pattern(names: Iterable[str]) -> str:
     return f"(?:{escaped})" if escaped else NEVER
 
 
-def shown_in_report(report: Callable[..., str], section: str, file: str, caption: str, content: str) -> str:
-    """Return a file of a study that Snakemake's `report` shows in a section, with a caption of workflow/report."""
-    how = {"category": "{study}", "subcategory": section, "labels": {"content": content}}
-    return report(f"<results>/{{study}}/{file}", caption=f"../report/{caption}.rst", **how)
-
-
 class ChangedError(Exception):
     """The configuration does not describe the job that Snakemake planned."""
 

@@ -54,7 +54,12 @@ class PodWatch:
     """The pods of a deployment as they are now, followed by a thread. Close it before you delete them."""
 
     def __init__(
-        self, cluster: Cluster, naming: Naming, *, patient: bool = True, tell: Callable[[str], object] = bool
+        self,
+        cluster: Cluster,
+        naming: Naming,
+        *,
+        patient: bool = True,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """List the pods for the first time; raises ClusterError.
 
