@@ -14,9 +14,7 @@ from tests.support.testbeds import selecting
 UNSCHEDULABLE = "Unschedulable: 0/3 nodes are available: .*selector"
 
 
-def test_an_unschedulable_pod_shows_the_schedulers_reason_and_ends_by_sigint(
-    namespace: Space, tmp_path: Path
-) -> None:
+def test_an_unschedulable_pod_shows_the_reason_and_ends_by_sigint(namespace: Space, tmp_path: Path) -> None:
     def servers() -> list[str]:
         return [job for job in namespace.left().get("jobs", []) if job.endswith("src1")]
 

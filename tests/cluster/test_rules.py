@@ -74,9 +74,7 @@ def ruled_testbed(namespace: Space, **changes: Any) -> dict[str, Any]:
     return local_testbed(namespace.name, **{**RECIPE, **changes})
 
 
-def test_a_testbed_file_alone_takes_a_sweep_through_the_rules_of_a_namespace(
-    ruled: Space, tmp_path: Path
-) -> None:
+def test_a_testbed_file_takes_a_sweep_through_the_rules_of_a_namespace(ruled: Space, tmp_path: Path) -> None:
     sweep = ruled.sweep(tmp_path, ruled_testbed(ruled), parameters={**ONE, "cores": 0.5, "streams": [1, 2]})
     for cell in sweep.measure():
         templates = cell["provenance"]["kubernetes"]["templates"]
@@ -113,9 +111,7 @@ def test_a_check_asks_the_cluster_for_each_need_of_a_sweep(ruled: Space, tmp_pat
     assert code == 1
 
 
-def test_what_a_check_prints_is_what_a_cluster_accepts(
-    here: local.Cluster, ruled: Space, tmp_path: Path
-) -> None:
+def test_a_cluster_accepts_what_check_prints(here: local.Cluster, ruled: Space, tmp_path: Path) -> None:
     sweep = ruled.sweep(tmp_path, ruled_testbed(ruled), parameters={**ONE, "cores": 0.5})
     printed = subprocess.run(sweep.asking("check", "--print"), capture_output=True, text=True, check=True)
     said = here.kubectl(*DRY, input=printed.stdout)

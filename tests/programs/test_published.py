@@ -208,9 +208,7 @@ SCALES = st.integers(1, 400).map(lambda count: f"1/{count}")
 
 @settings(max_examples=15)
 @given(SCALES, st.sampled_from(SCALED), st.sampled_from(["netns", "kubernetes", "simulation"]))
-def test_one_factor_scales_every_rate_and_size_and_what_was_scaled_is_written(
-    scale: str, name: str, kind: str
-) -> None:
+def test_one_factor_scales_rates_and_sizes_and_is_written(scale: str, name: str, kind: str) -> None:
     by = Fraction(scale)
     try:
         smaller = scaled(sweep(name), scale, kind)

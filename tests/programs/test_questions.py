@@ -94,9 +94,7 @@ def test_a_missing_user_mode_linux_is_named(tmp_path: Path, monkeypatch: pytest.
         uml.run("true", tmp_path)
 
 
-def test_the_notebook_runs_with_own_measurements_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_notebook_runs_with_own_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real tests run it with those that ship."""
     some, usual = [*joint.setups()][:1], joint.table
     monkeypatch.setattr(joint, "setups", lambda: some)

@@ -186,9 +186,7 @@ def elsewhere(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_sweep_is_run_in_another_folder_and_its_renamed_rules_make_what_others_take(
-    elsewhere: Path,
-) -> None:
+def test_a_sweep_is_run_in_another_folder_and_renamed_rules_make_what_others_take(elsewhere: Path) -> None:
     made = "results/mine@simulation/notebooks/limits.html"
     rule = f'rule mine:\n    input: "{made}"\n    output: "mine.txt"\n    shell: "touch {{output}}"\n'
     renamed = MODULE.replace("from tpcsweep", "from tpcsweep as tpc_*")

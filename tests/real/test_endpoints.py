@@ -79,9 +79,7 @@ def test_a_cell_of_fixed_time_leaves_nothing(storage: Storage, tmp_path: Path) -
 
 @asking
 @pytest.mark.parametrize("tool", ["curl", "native"])
-def test_macaroons_have_no_more_rights_and_time_than_a_cell_needs(
-    storage: Storage, tmp_path: Path, tool: str
-) -> None:
+def test_macaroons_have_the_rights_and_time_of_a_cell(storage: Storage, tmp_path: Path, tool: str) -> None:
     logged = {role: len(storage.log(role)) for role in storage.doors}
     how = Measurement(until="files", files=4, max_time=5.5 * 3600)
     assert measured(storage, tmp_path, how, tool, file_size=8 * MIB)["status"] == "ok"

@@ -160,9 +160,7 @@ def sizes_of(folder: Path) -> Iterator[list[tuple[float, int]]]:
         thread.join()
 
 
-def test_a_redirect_to_another_host_is_followed_but_not_in_the_clear(
-    storage: Storage, tmp_path: Path
-) -> None:
+def test_a_redirect_to_another_host_is_followed_but_not_in_clear(storage: Storage, tmp_path: Path) -> None:
     with fronted(storage, tmp_path) as (front, settings):
         assert [row for row in trial.findings(settings) if row.status == "failed"] == []
         with deployed(settings, tmp_path, tool="curl") as (_, measured):
@@ -239,9 +237,7 @@ def test_another_ca_is_said_before_anything_is_sent(storage: Storage, tmp_path: 
     TESTBED.reap(storage.settings())
 
 
-def test_a_budget_is_that_of_the_whole_run_and_of_transfers_that_fail_too(
-    storage: Storage, tmp_path: Path
-) -> None:
+def test_a_budget_is_of_the_whole_run_and_of_failed_transfers_too(storage: Storage, tmp_path: Path) -> None:
     with fronted(storage, tmp_path) as (front, settings):
         little = settings.model_copy(update={"budget": Budget(bytes=10 * MIB, time=600)})
         with deployed(little, tmp_path, tool="native", file_size=MIB // 8) as (_, measured):

@@ -28,9 +28,7 @@ def outside(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     return result
 
 
-def test_a_cell_from_outside_agrees_with_the_one_from_inside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cells_from_outside_and_inside_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with site_of(tmp_path, ["native"], CELL["streams"], **PATH) as site:
         asked = Parameters(**CELL, **PATH, source_content="random")

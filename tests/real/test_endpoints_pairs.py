@@ -33,9 +33,7 @@ def copies(storage: Storage, folder: str) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("tool", "mode"), [("curl", "pull"), ("gfal-copy", "push")])
-def test_copies_are_spread_over_the_doors_of_both_ends(
-    storage: Storage, tmp_path: Path, tool: str, mode: str
-) -> None:
+def test_copies_use_the_doors_of_both_ends(storage: Storage, tmp_path: Path, tool: str, mode: str) -> None:
     with deployed(storage.settings(), tmp_path, tool=tool, streams=4, copy_mode=mode) as (site, measured):
         result = measured(files(10))
         versions = {side["server"] for side in list(site.provenance["endpoints"].values())[:2]}

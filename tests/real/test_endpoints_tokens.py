@@ -59,9 +59,7 @@ def test_a_cell_with_a_token_for_each_end(
 
 
 @pytest.mark.parametrize(("tool", "profile"), [("gfal-copy", "wlcg"), ("gfal2", "scitokens")])
-def test_a_cell_with_one_token_for_both_ends(
-    storage: Storage, tmp_path: Path, tool: str, profile: str
-) -> None:
+def test_one_token_for_both_ends(storage: Storage, tmp_path: Path, tool: str, profile: str) -> None:
     (tmp_path / "both.jwt").write_text(issuer(storage).token(ANY[profile], profile=profile))
     settings = storage.settings(credentials={"token_file": str(tmp_path / "both.jwt")})
     with deployed(settings, tmp_path, tool=tool, streams=2) as (_, measured):

@@ -156,9 +156,7 @@ MISSING = {
     ("tool", "copy_mode"),
     [(n, way) for n, tool in TOOLS.items() if "memory_to_memory" in tool.layers for way in tool.copy_modes],
 )
-def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
-    pair: NetnsSite, tool: str, copy_mode: str
-) -> None:
+def test_a_missing_source_fails_with_the_tools_words(pair: NetnsSite, tool: str, copy_mode: str) -> None:
     how = {"tool": tool, "copy_mode": copy_mode}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pair, "add_source", lambda *_: "no-such-file")

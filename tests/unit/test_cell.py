@@ -257,7 +257,7 @@ def test_whatever_fails_is_said(measured: Measured, what: Any, status: str, mess
     )
 
 
-def test_a_cell_whose_counters_cannot_be_read_at_its_start_or_end_breaks_the_deployment(
+def test_counters_that_cannot_be_read_at_a_cells_start_or_end_break_the_deployment(
     measured: Measured,
 ) -> None:
     found, _ = measured(Measurement(until="seconds", seconds=10.5), broken={"readings": 10.2})

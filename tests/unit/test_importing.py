@@ -243,9 +243,7 @@ def test_intervals_without_their_mean_are_dropped_and_gaps_stay_gaps(tmp_path: P
 @pytest.mark.parametrize(
     ("fixed", "flagged"), [({}, [False, False, True]), ({"bandwidth": "1 Gbit/s"}, [False, True, True])]
 )
-def test_rates_that_no_path_carries_are_flagged(
-    tmp_path: Path, fixed: dict[str, str], flagged: list[bool]
-) -> None:
+def test_rates_beyond_paths_are_flagged(tmp_path: Path, fixed: dict[str, str], flagged: list[bool]) -> None:
     folded = odd(tmp_path, "Ströme,Rate\n1,500\n2,9000\n3,1623276822\n", fixed=fixed)
     assert dataset.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
     facts = dataset_facts(folded.summary)

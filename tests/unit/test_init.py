@@ -88,23 +88,19 @@ def test_both_timers_name_the_same_ages_and_ship_with_that_of_their_schedule() -
     service = (WEEKLY / "tpcsweep@.service").read_text()
     (every, old), (calendar, _) = cron["every week"], timer["every week"]
     assert re.search(rf"(?m)^{re.escape(every)} root .*-mmin \+{old} ", (WEEKLY / "crontab").read_text())
-    assert (
-        f"\nOnCalendar={calendar.removeprefix('OnCalendar=')}\n" in (WEEKLY / "tpcsweep@.timer").read_text()
-    )
+    timer_text = (WEEKLY / "tpcsweep@.timer").read_text()
+    assert f"\nOnCalendar={calendar.removeprefix('OnCalendar=')}\n" in timer_text
     # systemd ignores the failure of a command behind "-": before the first run find has no folder.
     assert re.search(rf"(?m)^ExecStartPre=-/usr/bin/find results .*-mmin \+{old} ", service)
 
 
 @pytest.mark.parametrize("period", PERIODS)
-def test_cells_of_the_run_before_go_and_those_of_a_run_that_was_interrupted_stay(
-    tmp_path: Path, period: str
-) -> None:
+def test_cells_of_the_run_before_go_and_those_of_an_interrupted_run_stay(tmp_path: Path, period: str) -> None:
     line = next(line for line in (WEEKLY / "crontab").read_text().splitlines() if "find results" in line)
     _, *parts, _, _ = line.split(" && ")  # without the checkout's folder, and snakemake and tpcsweep
     command = re.sub(r"-mmin \+\d+", f"-mmin +{ages('crontab')[period][1]}", " && ".join(parts))
-    subprocess.run(
-        ["sh", "-c", command], cwd=tmp_path, check=True
-    )  # before the first run there are no results
+    # Before the first run there are no results.
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
     names = {
         "demo/cells/rtt=5/repetition=1.json": "old",
         "demo/staging/a.json": "old",

@@ -143,9 +143,7 @@ def test_an_image_is_told_with_what_the_registry_has_said() -> None:
         ("3 node(s) didn't match pod affinity rules.", False),
     ],
 )
-def test_unschedulable_is_told_in_the_schedulers_words_and_nodes_in_use_by_them(
-    said: str, occupied: bool
-) -> None:
+def test_unschedulable_and_nodes_in_use_are_told_by_the_schedulers_words(said: str, occupied: bool) -> None:
     """The words are those of Kubernetes 1.34."""
     words = f"0/3 nodes are available: {said}"
     conditions = [condition("PodScheduled", "False", "Unschedulable", words)]

@@ -106,9 +106,7 @@ def test_an_agent_tells_of_copies_as_their_server_does() -> None:
 EVICTED, CRASHED = "pod src1: Evicted: low on memory", "pod src1: Error: container servers ended"
 
 
-def test_a_refusal_that_comes_before_the_word_of_its_cause_is_explained_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_refusal_before_the_word_of_its_cause_is_explained_too(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
     def sleep(seconds: float) -> None:

@@ -142,9 +142,7 @@ def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
     assert server.asked == []
 
 
-def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_that_is_free(
-    server: PlayedApi,
-) -> None:
+def test_deployments_and_attempts_begin_with_different_pairs_and_take_any_free_one(server: PlayedApi) -> None:
     put_dtns(server, 6)
     pairs = node_pairs(server.cluster(), settings())
     jobs: list[V1Job] = []

@@ -225,9 +225,7 @@ ASIDE = {"stale": [".stale"], "changed": [".damaged"], "newer": [".damaged"]}
         ["missing", "stale", "changed", "placeholder"],
     ],
 )
-def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(
-    tmp_path: Path, states: list[str]
-) -> None:
+def test_a_dataset_has_current_cells_and_others_are_measured_next(tmp_path: Path, states: list[str]) -> None:
     study = study_of(tmp_path, parameters=FOUR)
     for state, cell in zip(states, study.grid.cells, strict=True):
         put(study, cell, state)

@@ -288,9 +288,7 @@ def test_an_environment_of_conda_has_what_the_image_has() -> None:
     assert python.removeprefix("python =") in SpecifierSet(allowed)
 
 
-def test_conda_outside_of_a_checkout_is_refused_in_a_line_and_not_offered_by_the_catalogue(
-    tmp_path: Path,
-) -> None:
+def test_conda_outside_a_checkout_is_refused_in_a_line_and_not_in_the_catalogue(tmp_path: Path) -> None:
     done = finished(["bash", str(ENVS / "tpcsweep.post-deploy.sh")], cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == (

@@ -315,9 +315,8 @@ def everything() -> None:
     require_go()
     # Images are mostly fetched, unpacked and written by one process each, and compiling has the rest.
     with ThreadPoolExecutor(1) as pool:
-        compiling = pool.submit(
-            lambda: (kubernetes(), multus())
-        )  # the second is mostly compiled with the first
+        # The second is mostly compiled with the first.
+        compiling = pool.submit(lambda: (kubernetes(), multus()))
         say(str(unpacked([pause_image(), site_image()])))
         say(str(_environment()))
     sys.stdout.write(f"{compiling.result()[0]}\n")
