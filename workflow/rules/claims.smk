@@ -6,7 +6,13 @@ rule verdicts:
     input:
         dataset="<results>/{study}/dataset.nc",
     output:
-        table=table("claims.csv", "claims", "published claims"),
+        table=report(
+            "<results>/{study}/claims.csv",
+            category="{study}",
+            subcategory="Tables",
+            caption="../report/claims.rst",
+            labels={"content": "published claims"},
+        ),
         verdicts="<results>/{study}/claims.json",
     log:
         "<results>/{study}/logs/verdicts.log",
@@ -23,6 +29,12 @@ use rule surface as claims with:
         dataset="<results>/{study}/dataset.nc",
     output:
         notebook="<results>/{study}/notebooks/claims.ipynb",
-        html=executed("notebooks/claims.html", "notebook", "claims"),
+        html=report(
+            "<results>/{study}/notebooks/claims.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "claims"},
+        ),
     log:
         "<results>/{study}/logs/claims.log",

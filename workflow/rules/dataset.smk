@@ -7,7 +7,13 @@ rule dataset:
         STUDIES.sources,
     output:
         dataset="<results>/{study}/dataset.nc",
-        table=table("cells.csv", "cells", "cells"),
+        table=report(
+            "<results>/{study}/cells.csv",
+            category="{study}",
+            subcategory="Tables",
+            caption="../report/cells.rst",
+            labels={"content": "cells"},
+        ),
     log:
         "<results>/{study}/logs/dataset.log",
     wildcard_constraints:

@@ -8,11 +8,41 @@ rule surface:
         notebook=workflow.source_path("../../notebooks/surface.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        heatmap=figure("figures/throughput_heatmap.png", "heatmap", "heat map"),
-        surface=figure("figures/throughput_surface.png", "surface", "surface"),
-        lines=figure("figures/throughput_lines.png", "lines", "lines"),
-        series=figure("figures/goodput_series.png", "series", "time series"),
-        cpu=figure("figures/cpu.png", "cpu", "CPU"),
+        heatmap=report(
+            "<results>/{study}/figures/throughput_heatmap.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/heatmap.rst",
+            labels={"content": "heat map"},
+        ),
+        surface=report(
+            "<results>/{study}/figures/throughput_surface.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/surface.rst",
+            labels={"content": "surface"},
+        ),
+        lines=report(
+            "<results>/{study}/figures/throughput_lines.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/lines.rst",
+            labels={"content": "lines"},
+        ),
+        series=report(
+            "<results>/{study}/figures/goodput_series.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/series.rst",
+            labels={"content": "time series"},
+        ),
+        cpu=report(
+            "<results>/{study}/figures/cpu.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/cpu.rst",
+            labels={"content": "CPU"},
+        ),
         svg=multiext(
             "<results>/{study}/figures/",
             "throughput_heatmap.svg",
@@ -22,7 +52,13 @@ rule surface:
             "cpu.svg",
         ),
         notebook="<results>/{study}/notebooks/surface.ipynb",
-        html=executed("notebooks/surface.html", "notebook", "surface"),
+        html=report(
+            "<results>/{study}/notebooks/surface.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "surface"},
+        ),
     log:
         "<results>/{study}/logs/surface.log",
     conda:
@@ -39,10 +75,22 @@ use rule surface as limits with:
         notebook=workflow.source_path("../../notebooks/limits.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        limits=figure("figures/limits.png", "limits", "limits"),
+        limits=report(
+            "<results>/{study}/figures/limits.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/limits.rst",
+            labels={"content": "limits"},
+        ),
         svg="<results>/{study}/figures/limits.svg",
         notebook="<results>/{study}/notebooks/limits.ipynb",
-        html=executed("notebooks/limits.html", "notebook", "limits"),
+        html=report(
+            "<results>/{study}/notebooks/limits.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "limits"},
+        ),
     log:
         "<results>/{study}/logs/limits.log",
 
@@ -54,11 +102,23 @@ use rule surface as curves with:
         notebook=workflow.source_path("../../notebooks/curves.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        curves=figure("figures/curves.png", "curves", "curves"),
+        curves=report(
+            "<results>/{study}/figures/curves.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/curves.rst",
+            labels={"content": "curves"},
+        ),
         svg="<results>/{study}/figures/curves.svg",
         table="<results>/{study}/figures/curves.csv",
         notebook="<results>/{study}/notebooks/curves.ipynb",
-        html=executed("notebooks/curves.html", "notebook", "curves"),
+        html=report(
+            "<results>/{study}/notebooks/curves.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "curves"},
+        ),
     log:
         "<results>/{study}/logs/curves.log",
     params:
@@ -72,11 +132,23 @@ use rule surface as releases with:
         notebook=workflow.source_path("../../notebooks/releases.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        releases=figure("figures/releases.png", "releases", "releases"),
+        releases=report(
+            "<results>/{study}/figures/releases.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/releases.rst",
+            labels={"content": "releases"},
+        ),
         svg="<results>/{study}/figures/releases.svg",
         table="<results>/{study}/figures/releases.csv",
         notebook="<results>/{study}/notebooks/releases.ipynb",
-        html=executed("notebooks/releases.html", "notebook", "releases"),
+        html=report(
+            "<results>/{study}/notebooks/releases.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "releases"},
+        ),
     log:
         "<results>/{study}/logs/releases.log",
     params:
@@ -90,11 +162,23 @@ use rule surface as hardware with:
         notebook=workflow.source_path("../../notebooks/hardware.ipynb"),
         dataset="<results>/{study}/dataset.nc",
     output:
-        hardware=figure("figures/hardware.png", "hardware", "hardware"),
+        hardware=report(
+            "<results>/{study}/figures/hardware.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/hardware.rst",
+            labels={"content": "hardware"},
+        ),
         svg="<results>/{study}/figures/hardware.svg",
         table="<results>/{study}/figures/hardware.csv",
         notebook="<results>/{study}/notebooks/hardware.ipynb",
-        html=executed("notebooks/hardware.html", "notebook", "hardware"),
+        html=report(
+            "<results>/{study}/notebooks/hardware.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "hardware"},
+        ),
     log:
         "<results>/{study}/logs/hardware.log",
     params:

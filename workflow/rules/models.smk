@@ -23,7 +23,13 @@ use rule surface as models with:
         dataset="<results>/{study}/dataset.nc",
         models="<results>/{study}/models.json",
     output:
-        fits=figure("figures/model_fits.png", "models", "fitted models"),
+        fits=report(
+            "<results>/{study}/figures/model_fits.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/models.rst",
+            labels={"content": "fitted models"},
+        ),
         others=multiext(
             "<results>/{study}/figures/model_",
             "fits.svg",
@@ -33,6 +39,12 @@ use rule surface as models with:
             "errors.svg",
         ),
         notebook="<results>/{study}/notebooks/models.ipynb",
-        html=executed("notebooks/models.html", "notebook", "models"),
+        html=report(
+            "<results>/{study}/notebooks/models.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "models"},
+        ),
     log:
         "<results>/{study}/logs/models.log",

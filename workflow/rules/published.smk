@@ -9,7 +9,13 @@ rule published_figure:
     input:
         dataset="<results>/{study}/dataset.nc",
     output:
-        figure=figure("published.png", "published", "published figure"),
+        figure=report(
+            "<results>/{study}/published.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/published.rst",
+            labels={"content": "published figure"},
+        ),
         svg="<results>/{study}/published.svg",
         verdicts="<results>/{study}/published.json",
     log:

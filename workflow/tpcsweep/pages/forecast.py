@@ -2,7 +2,6 @@
 """Fitted models of a dataset for its page: parameters, fitted cells, plans for any target, and gains."""
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +99,7 @@ def _cheapest(
     for row in answer.settings.to_dict("records"):
         if row["assured"] > most:
             most = row["assured"]
-            cores = "no limit" if math.isinf(row["cores"]) else plain(row["cores"])
+            cores = value_text("cores", row["cores"])
             spread = between(row["throughput_low"], row["throughput_high"])
             expected = f"{short(row['throughput'])} ({spread})"
             yield [most, short(most), expected, cores, str(row["origins"]), str(row["streams"])]
