@@ -8,7 +8,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,16 +267,13 @@ def combine(
     def total(names: Sequence[str], field: str) -> NDArray[np.float64]:
         return np.asarray(each(names, field).sum(axis=1))
 
-    def mean(names: Sequence[str], field: str) -> NDArray[np.float64]:
-        """Return the mean over all connections of some agents; NaN without any."""
+    def mean(names: Sequence[str], field: str) -> NDArray[np.float64]:  # over connections, NaN without any
         values, number = np.nan_to_num(each(names, field)), each(names, "connections")
         count = number.sum(axis=1)
         return np.asarray((values * number).sum(axis=1) / np.where(count, count, np.nan))
 
-    witnesses = list({machine: name for name, machine in machines.items()}.values())
-    senders, receivers = (
-        list({networks[name]: name for name in names}.values()) for names in (sources, destinations)
-    )
+    witnesses = _one_of_each(machines, machines)
+    senders, receivers = _one_of_each(networks, sources), _one_of_each(networks, destinations)
     columns = {
         "payload": total(destinations, "payload"),
         "source_bytes": total(senders, "tx_bytes"),
@@ -300,6 +297,10 @@ def combine(
         Reading(time=moment, path_cpu=math.nan, **dict(zip(made, row, strict=True)))
         for moment, *row in zip(times.tolist(), *made.values(), strict=True)
     ]
+
+
+def _one_of_each(places: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    return list({places[name]: name for name in names}.values())
 
 
 def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

@@ -170,7 +170,7 @@ def course(site: SimulatedSite) -> dict[str, Any]:
     active, ramping = list(every), set(every)
     step, arrived = cell["interval"], list[float]()  # Gbit at multiples of the step
     rows: list[tuple[int, int, float, float, float]] = []
-    answer: dict[str, Any] = {"warmup": None, "warm": []}
+    answer: dict[str, Any] = {"warmup": None, "warm": [], "rows": rows}
     since, before, ended = 0.0, 0.0, 0
     while active:
         due = (len(arrived) + 1) * step
@@ -207,7 +207,6 @@ def course(site: SimulatedSite) -> dict[str, Any]:
         duration=Engine.clock,
         moved=[stream.moved() for stream in every],
         transfers=sum(stream.done for stream in every),
-        rows=rows,
         step=step,
         arrived=arrived,
     )
