@@ -166,3 +166,10 @@ def started(tree: ast.AST) -> Iterator[str]:
 def test_every_process_is_started_with_an_environment_of_its_kind() -> None:
     found = {file: [*started(ast.parse(file.read_text()))] for file in (ROOT / "workflow").rglob("*.py")}
     assert [file.name for file, calls in found.items() if calls] == ["processes.py"], found
+
+
+def test_no_function_has_more_than_60_lines() -> None:
+    for file in (ROOT / "workflow/tpcsweep").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < 60, f"{file}: {node.name}"
