@@ -75,8 +75,8 @@ def test_a_cluster_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(local, "_group", lambda: group)
     folder = tmp_path / "folder"
     with (
-        pytest.raises(local.ClusterError, match="bandwidth is 1000 Gbit/s"),
-        local.cluster(folder, nodes=1, bandwidth=[1000]),
+        pytest.raises(local.ClusterError, match=r'tc .*illegal value for "burst"'),
+        local.cluster(folder, nodes=1, bandwidth=[1e12]),
     ):
         pass
     assert not left(folder, group)
