@@ -22,7 +22,7 @@ from tpcsweep.models.learned import fit_process, fit_table
 from tpcsweep.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.models.predictor import Predictor
 
-__all__ = ["MODELS", "Fit", "Model", "Observations", "Predictor"]  # what others import from here
+__all__ = ["MODELS", "Fit", "Model", "Observations", "Predictor"]
 __all__ += ["choose", "fit", "fit_process", "fit_table", "observe"]
 
 FORMAT = 5

@@ -44,7 +44,7 @@ class UnusableEndpointError(Exception):
 PROGRAMS = ("xrdcp", "davix-put", "davix-get", "xrdcp-direct")
 """Tools that are tried by themselves; the others copy between two servers by HTTP, which COPY tries for all of them."""
 Row = Iterator[Finding]
-Step = tuple[str, Callable[[], str | None]]  # the name of a check, and what does it and may return a value
+Step = tuple[str, Callable[[], str | None]]  # the name of a check, and its function, which may return a value
 
 
 def findings(settings: Endpoints) -> Row:
