@@ -72,6 +72,7 @@ class MemorySite:
     unreadable: float = math.inf
     """Seconds after which counters of the path cannot be read."""
     rtt_idle, bandwidth_found, interval, folders = 10.0, 1.1, 0.1, ("/source", "/destination")
+    client_cores = 2.0
 
     @property
     def spent(self) -> float:

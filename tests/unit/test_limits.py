@@ -25,7 +25,7 @@ SERIES |= dict.fromkeys(("source_thread", "destination_thread", "client_thread")
 SERIES |= dict.fromkeys(("source_waiting", "destination_waiting"), 0.0)
 SIGNS = {"rtt_idle": 20.0, "source_quota_used": 0.2, "destination_quota_used": 0.3}
 SIGNS |= dict.fromkeys(("source_throttled", "destination_throttled", "client_throttled"), 0.0)
-SIGNS |= {"loss_used": 0.0, "queue_drops": 0.0}
+SIGNS |= {"loss_used": 0.0, "queue_drops": 0.0, "client_quota_used": math.nan}
 WANTED = Parameters(streams=4, rtt=20.0, bandwidth=1.0, cores=1.0)
 USED_UP = {"source_throttled": 0.9, "source_quota_used": 1}
 NEARLY_USED = {"destination_quota_used": 0.93, "destination_throttled": 0.1}
@@ -59,6 +59,11 @@ def shares(
         ("cpu_source", {"signs": {"source_throttled": 0.9, "destination_throttled": 0.3}}),
         # A small quota that is used up before files move keeps them from moving.
         ("cpu_source", {"signs": USED_UP, "moving": 0.1, "series": {"busy": 0.4}}),
+        # Exclusive CPUs have no quota, and so no throttled period.
+        ("cpu_source", {"signs": {"source_quota_used": 0.995}, "cores": 2.0}),
+        ("cpu_destination", {"signs": {"destination_quota_used": 0.97}, "cores": 2.0, "moving": 0.1}),
+        ("client", {"signs": {"client_quota_used": 0.99}, "moving": 0.2}),
+        ("between_files", {"signs": {"client_quota_used": 0.6}, "moving": 0.2}),
         # A quota that is nearly used, but does not run out, does not bind.
         ("window", {"signs": NEARLY_USED, "tcp_buffer": 2**19}),
         ("client", {"signs": {"client_throttled": 0.9}, "moving": 0.2}),

@@ -56,12 +56,13 @@ class Site(Protocol):
     `pairs` returns the base URLs of source and destination, of redirectors or of single origins. `present` returns the
     arrivals of running transfers; `copies` returns the records of XRootD's monitoring since the last call, and
     None where nothing monitors. `totals` returns counters that are read only before and after a cell; a testbed omits
-    counters that it lacks.
+    counters that it lacks. `client_cores` are the CPUs that the client may use, NaN if nothing limits it.
     """
 
     rtt_idle: float
     bandwidth_found: float | None
     path_slow: bool
+    client_cores: float
 
     @property
     def folders(self) -> tuple[str, str]: ...
@@ -236,7 +237,8 @@ class _Cell:
     def result(self) -> dict[str, Any]:
         samples = sampled_series(self._readings, self._interval)
         steady = self._analysed(samples["goodput"], self._interval)
-        means = limits.means(samples, steady.warmup_samples) | {"rtt_idle": self._site.rtt_idle}
+        means = limits.means(samples, steady.warmup_samples)
+        means |= {"rtt_idle": self._site.rtt_idle, "client_cores": self._site.client_cores}
         summary = self._summary(samples, steady, means)
         nothing = not samples["goodput"].any()
         words = ""

@@ -25,7 +25,8 @@ from tpcsweep.variables import GBIT_PER_MS, SHARES
 
 NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
 FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
-SATURATED = 0.95  # share of the machine's CPU time above which it is exhausted
+SATURATED = 0.95
+"""Share of CPU time above which CPUs without throttled periods are exhausted: a machine's, or a pod's exclusive ones."""
 WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
 """Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
 The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
@@ -60,8 +61,8 @@ def evidence(
 ) -> dict[str, float]:
     """Return the figures that explain a limit and are not yet in the summary; NaN if unknown.
 
-    `means` are those of the samples, and `rtt_idle`; `totals` is the growth of counters over the cell. `transfers` are
-    the seconds of each successful transfer; without any, the cell's duration is the shortest possible.
+    `means` are those of the samples, `rtt_idle`, and `client_cores`; `totals` is the growth of counters over the cell.
+    `transfers` are the seconds of each successful transfer; without any, the cell's duration is the shortest possible.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
@@ -72,6 +73,7 @@ def evidence(
     signs = {
         "path_used": means["wire_throughput"] / wanted.bandwidth,
         **{f"{side}_quota_used": cores / quota for side, cores in busiest.items()},
+        "client_quota_used": _over(means["client_cpu"], means["client_cores"]),
         "client_throttled": counted_share(totals["client_throttled"], totals["client_periods"]),
         **{name: means[name] for name in ("source_thread", "destination_thread", "client_thread")},
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
@@ -118,7 +120,8 @@ def attribute(
     attribute_share("cpu_source", np.where(ahead, source, 0.0))
     attribute_share("cpu_destination", np.where(ahead, 0.0, destination))
     # A client is idle during a third-party copy, unless it uses up a core.
-    throttled = _zero(signs["client_throttled"]) * (1 - moving if wanted.layer != "network" else 1.0)
+    used_up = 1.0 if signs["client_quota_used"] >= SATURATED else _zero(signs["client_throttled"])
+    throttled = used_up * (1 - moving if wanted.layer != "network" else 1.0)
     attribute_share("client", np.where(_zero(samples["client_thread"]) >= FULL, 1.0, throttled))
     waiting = np.maximum(_zero(samples["source_waiting"]), _zero(samples["destination_waiting"]))
     attribute_share("disk", waiting / wanted.streams)
@@ -165,14 +168,15 @@ def _exhausted(
     """Return the share of each sample in which a side's CPU was exhausted.
 
     It is the share of scheduling periods whose quota ran out, of the time with busy connections, or of all the time
-    while an origin has no quota left.
+    while an origin has no quota left. Exclusive CPUs have no quota that could run out: all of them are in use.
     """
     quota = wanted.cores / wanted.origins if wanted.cores else math.inf
     spent = np.max(
         [_smoothed(_zero(row), PERIOD) for row in samples[f"{side}_origin_cpu"]] or [active * 0], axis=0
     )
-    share = np.where(_zero(samples[f"{side}_thread"]) >= FULL, 1.0, _zero(signs[f"{side}_throttled"]))
-    return np.asarray(share * np.where(spent >= FULL * quota, 1.0, active))
+    throttled = _zero(signs[f"{side}_throttled"])
+    whole = (_zero(samples[f"{side}_thread"]) >= FULL) | ((throttled == 0) & (spent >= SATURATED * quota))
+    return np.asarray(np.where(whole, 1.0, throttled) * np.where(spent >= FULL * quota, 1.0, active))
 
 
 def _smoothed(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:

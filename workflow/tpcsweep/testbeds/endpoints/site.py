@@ -134,6 +134,7 @@ class EndpointsSite:
     """Performance markers of the cell, which the client's listener adds."""
     bandwidth_found: float | None = None
     path_slow: bool = False
+    client_cores: float = math.nan
     _size: int = 0
     _files: int | None = None
     _began: float = math.inf

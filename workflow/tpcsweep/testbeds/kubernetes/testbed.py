@@ -17,7 +17,7 @@ from tpcsweep.client import Client, ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import CLIENT
+from tpcsweep.configuration.placements import CLIENT, CPU, resource_amount
 from tpcsweep.configuration.sweep import Measurement, path_text
 from tpcsweep.flags import BROKEN, BrokenError, FaultError
 from tpcsweep.linux import signals
@@ -329,6 +329,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         rtt_idle=measured.rtt.median,
         bandwidth_found=measured.bandwidth,
         path_slow=measured.slow,
+        client_cores=_cpu_limit(pods.by_name[CLIENT], CLIENT),
         deployment_labels={"sweep": request.sweep, "testbed": request.testbed} if settings.metrics else None,
     )
     site.ready()
@@ -384,6 +385,13 @@ def _provenance(
             },
         },
     }
+
+
+def _cpu_limit(pod: V1Pod, container: str) -> float:
+    assert pod.spec
+    [found] = [each for each in pod.spec.containers if each.name == container]
+    limit = found.resources and (found.resources.limits or {}).get(CPU)
+    return float(resource_amount(limit)) if limit else math.nan
 
 
 def _describe(pod: V1Pod, address: str | None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One node of a deployment, in namespaces or pods: start order, probes and counters."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ class ServerSite:
     bandwidth_found: float | None
     """Bandwidth of the slower direction in Gbit/s, measured before any cell; None if unknown."""
     path_slow: bool  # whether the measured bandwidth is below the requested one
+    client_cores: float = math.nan  # CPUs that the client may use; NaN if nothing limits it
 
     @property
     def folders(self) -> tuple[str, str]:
