@@ -26,7 +26,7 @@ from tpcsweep.variables import GBIT_PER_MS, SHARES
 NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
 FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
 SATURATED = 0.95
-"""Share of CPU time above which CPUs without throttled periods are exhausted: a machine's, or a pod's exclusive ones."""
+"""Share of CPU time above which CPUs without a quota are exhausted: a machine's, or a pod's exclusive ones."""
 WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
 """Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
 The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""

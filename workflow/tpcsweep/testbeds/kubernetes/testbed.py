@@ -284,10 +284,8 @@ def _remove_trial(cluster: Cluster, naming: Naming) -> None:
 def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox) -> KubernetesSite:
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
-    agents = {
-        server.name: place_of(pod_address(pods.by_name[server.name]), server.ports.agent)
-        for server in pods.servers
-    }
+    addresses = {server.name: pod_address(pods.by_name[server.name]) for server in pods.servers}
+    agents = {server.name: place_of(addresses[server.name], server.ports.agent) for server in pods.servers}
     with pods.poked():
         asked = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
         described = {CLIENT: session.ask("connect", **asked)}
