@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first page in Chromium: its map, its cells, by mouse and keyboard, on a phone, in the dark, and the surface."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ EVIDENCE = """(page, window) => {
   const shares = [...page.querySelectorAll("#cell .shares span")];
   return { letters: page.querySelectorAll(".map td b").length, legend: page.querySelector("#legend").textContent,
     shares: shares.map(share => share.title), advice: page.querySelector("#cell .advice").textContent,
-    hatched: page.querySelectorAll(".map td.warning").length };
+    hatched: page.querySelectorAll(".map td.warning").length, cell: page.querySelector("#cell").textContent };
 }"""
 PLANNED = """(page, window) => {
   const form = page.getElementById("plan"), told = () => page.getElementById("planned").textContent;
@@ -114,7 +115,7 @@ def test_arrows_move_enter_opens_and_escape_returns(seen: dict[str, Any]) -> Non
 
 
 def test_cells_of_a_finding_and_the_surface_are_shown_when_asked_for(seen: dict[str, Any]) -> None:
-    assert seen["shown"] == {"first": 1, "panels": 4}
+    assert seen["shown"]["first"] > 1 and seen["shown"]["panels"] == 4
     assert seen["surface"] == {"library": "object", "shown": True}
 
 
@@ -122,7 +123,8 @@ def test_a_cell_shows_its_evidence_and_what_to_change(seen: dict[str, Any]) -> N
     evidence = seen["evidence"]
     assert evidence["letters"] == 62 and "W" in evidence["legend"] and "TCP's window" in evidence["legend"]
     assert evidence["shares"] == ["TCP's window 70 %", "the path's bandwidth 30 %"]
-    assert "% at RTT 100 ms, by the fitted model" in evidence["advice"]
+    assert re.match(r"More streams \(2 instead of 1\): [\d.]+ times from here \(", evidence["advice"])
+    assert "Limited by TCP's window for 70 % of its time: TCP's windows were too small" in evidence["cell"]
     assert evidence["hatched"] == 4
 
 

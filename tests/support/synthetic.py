@@ -135,7 +135,8 @@ def bare(throughput: np.ndarray, half: float | np.ndarray, axes: Mapping[str, Se
     content = with_ends(throughput, half) | {"status": np.ones(throughput.shape, np.int8)}
     ds = xr.Dataset({name: (tuple(axes), values) for name, values in content.items()}, axes)
     flags = (tuple(axes), np.zeros(throughput.shape, np.int32), about_flags())
-    return ds.assign(flags=flags).assign_coords(tool="curl").assign_attrs(measurement_confidence=0.95)
+    fixed = {} if "tool" in axes else {"tool": "curl"}
+    return ds.assign(flags=flags).assign_coords(fixed).assign_attrs(measurement_confidence=0.95)
 
 
 def with_ends(throughput: np.ndarray, half: float | np.ndarray) -> dict[str, np.ndarray]:

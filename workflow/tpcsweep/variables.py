@@ -6,7 +6,7 @@ Standard library only, because pods import it, from an archive.
 
 import pkgutil
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 GBIT = 8e-9  # Gbit in a byte; Gbit/s in a byte per second
@@ -34,9 +34,31 @@ def _variables(section: str) -> dict[str, Variable]:
     return {name: Variable(unit, meaning, source) for name, (unit, source, meaning) in rows.items()}
 
 
-LIMITS: Mapping[str, str] = {limit: meaning for limit, (_, meaning, _) in TABLES["limits"].items()}
-LIMIT_NAMES: Mapping[str, str] = {limit: name for limit, (name, _, _) in TABLES["limits"].items()}
-LIMIT_REMEDIES: Mapping[str, str] = {limit: remedy for limit, (_, _, remedy) in TABLES["limits"].items()}
+class Remedy(NamedTuple):
+    """Change that relieves a limit."""
+
+    words: str
+    axis: str = ""  # parameter whose other values are this change; "" for a change outside of sweeps
+    larger: bool = True  # whether larger values are the change, not smaller ones
+
+
+def alternatives(words: Sequence[str]) -> str:
+    """Join alternatives: a; a, or b; a, b, or c."""
+    return ", or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def _remedy(words: str, axis: str = "") -> Remedy:
+    return Remedy(words, axis.removeprefix("-"), not axis.startswith("-"))
+
+
+LIMITS: Mapping[str, str] = {limit: meaning for limit, (_, meaning) in TABLES["limits"].items()}
+LIMIT_NAMES: Mapping[str, str] = {limit: name for limit, (name, _) in TABLES["limits"].items()}
+REMEDIES: Mapping[str, Sequence[Remedy]] = {
+    limit: [_remedy(*row) for row in rows] for limit, rows in TABLES["remedies"].items()
+}
+LIMIT_REMEDIES: Mapping[str, str] = {
+    limit: alternatives([remedy.words for remedy in remedies]) for limit, remedies in REMEDIES.items()
+}
 SHARES = {limit: f"share_{limit}" for limit in LIMITS if limit != "slow_start"}
 """Name of the figure with a limit's share of a cell's time. The shares of a cell add up to 1."""
 SUMMARY = _variables("summary") | {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTML pages of a sweep and of all sweeps: findings, limits of each cell, and answers of the models.
 
-Data flow one way: a dataset and its models become fitted cells and gains (`forecast`), findings (`findings`) and plain
-content (`content`), then one HTML file next to the dataset, without references to other files or the network.
+Data flow one way: a dataset and its models become fitted cells and gains (`forecast`), flat cells (`cells`), measured
+effects of remedies (`remedies`), findings (`findings`) and plain content (`content`), then one HTML file next to the
+dataset, without references to other files or the network.
 Templates escape text from data.
 """
 

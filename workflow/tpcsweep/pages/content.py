@@ -8,7 +8,7 @@ listed, so that a page of 10⁴ cells has less than 10 MB; the dataset has every
 import base64
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,12 @@ from tpcsweep.figures.grid import arrange_axes
 from tpcsweep.figures.labels import name_text
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.flags import FLAGS, GRADES, graded
-from tpcsweep.numbers import short
-from tpcsweep.pages.findings import disturbance, doubtful, findings
+from tpcsweep.numbers import between, short
+from tpcsweep.pages.cells import doubtful, grid_cells
+from tpcsweep.pages.findings import Change, disturbance, findings
 from tpcsweep.pages.forecast import Forecast, gains
-from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, SHARES, SUMMARY
+from tpcsweep.pages.remedies import Remedies
+from tpcsweep.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 
 SERIES_BYTES = 1_500_000  # bytes of all cells' series together, before encoding as text
 _FINEST, _COARSEST = 160, 24
@@ -60,11 +62,15 @@ def page_content(
     or "". `exists` returns whether a path from the page's folder exists.
     """
     summary = with_beyond_path(summary)
+    cells = grid_cells(summary)
     gained = gains(summary, forecast.fitted) if forecast else None
     return {
         "about": dataset_facts(summary),
         "banner": disturbance(summary),
-        "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary, gained)],
+        "findings": [
+            {"text": found.text, "cells": list(found.cells), "changes": _changes(found.changes)}
+            for found in findings(summary, gained)
+        ],
         "doubts": _doubts(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
         "models": forecast.section if forecast else None,
@@ -74,10 +80,14 @@ def page_content(
             **_grid(summary),
             "flags": [_flag(flag, mask=mask) for flag, mask in flag_masks(summary).items() if flag in FLAGS],
             "limits": [
-                [LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name], LIMIT_REMEDIES[name]]
+                [LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name]]
                 for name, meaning in LIMITS.items()
             ],
-            "cells": _columns(summary) | {"gain": _distinct(gained.text) if gained else None},
+            "cells": {
+                **_columns(summary),
+                "second": _limit_places(cells.second),
+                "advice": _distinct([*Remedies(cells, gained).of_cells()]),
+            },
             "points": _points(summary, forecast),
             "plans": forecast.section["plans"] if forecast else None,
             "series": _series(summary, samples),
@@ -85,6 +95,26 @@ def page_content(
             "again": _again(summary, exists),
         },
     }
+
+
+def _changes(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    """Return the rows of a table of changes, each with the ends of a bar in % of a width that is centred on 1."""
+    ends = np.array([(each.low, each.ratio, each.high) for each in changes])
+    most = np.nanmax(np.abs(np.log(ends)), initial=np.log(2))
+    return [
+        {
+            "words": each.words,
+            "ratio": short(each.ratio, 2),
+            "interval": between(each.low, each.high, 2) if known else "",
+            "pairs": each.pairs,
+            "bar": [f"{place:.1f}" for place in 50 + 50 * np.log([each.low, each.high]) / most]
+            if known
+            else [],
+            "at": f"{50 + 50 * math.log(each.ratio) / most:.1f}",
+        }
+        for each in changes
+        for known in [math.isfinite(each.low)]
+    ]
 
 
 def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
@@ -163,8 +193,7 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
         "high": _texts(summary["throughput_high"].where(ok)),
         "status": summary["status"].values.ravel().tolist(),
         "flags": summary["flags"].values.ravel().tolist(),
-        "limit": _limit_places(summary["limit"]),
-        "second": _limit_places(summary["limit_second"]) if "limit_second" in summary else None,
+        "limit": _limit_places(summary["limit"].values.ravel()),
         "shares": _shares(summary),
         "message": {str(at): str(text) for at, text in enumerate(messages) if text},
         "figures": [
@@ -180,9 +209,9 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _limit_places(limits: xr.DataArray) -> list[int]:
+def _limit_places(limits: Iterable[str]) -> list[int]:
     names = list(LIMITS)
-    return [names.index(limit) if limit in names else -1 for limit in limits.values.ravel()]
+    return [names.index(limit) if limit in names else -1 for limit in limits]
 
 
 def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:

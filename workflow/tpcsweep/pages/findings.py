@@ -1,71 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings of a dataset in at most seven sentences, each with its cells; pure functions.
+"""Findings of a dataset in at most seven paragraphs, each with its cells; pure functions.
 
-Sentences describe successful cells without warnings or invalid figures. Separate sentences count the other cells.
+They describe successful cells without warnings or invalid figures, if there are enough. Separate sentences count the
+other cells.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.claims.effects import mean_ratio
+from tpcsweep.comparing.effects import RUN_TO_RUN
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import STATUS, describe, flagged
-from tpcsweep.figures.labels import name_text
+from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.flags import FLAGS, graded
-from tpcsweep.numbers import between, short
-from tpcsweep.pages.forecast import Gains, percent_more
-from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES
+from tpcsweep.numbers import between, counted, short
+from tpcsweep.pages.cells import FULL, Cells, doubtful, grid_cells
+from tpcsweep.pages.forecast import Gains
+from tpcsweep.pages.remedies import Remedies
+from tpcsweep.planning import KNOBS
+from tpcsweep.variables import LIMIT_NAMES, REMEDIES, alternatives
 
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
+_MOST_RTTS = 4  # RTTs with a cheapest setting in a sentence
 _MANY_DISTURBED = 0.2  # share of measured cells above which the page starts with a warning
+_ENOUGH, _MANY = 1 / 3, 4
+"""Share and number of cells without warnings below which they do not speak for the sweep; half of its cells do."""
+_EQUAL = 0.95  # share of the best, or of the path's bandwidth, from which cells may count as equal to it
 _OF_THE_MACHINE = ("disturbed", "machine_saturated")
 
 
 @dataclass(frozen=True)
-class Sentence:
-    text: str
-    cells: tuple[int, ...]  # indices in the flattened grid of the cells that it describes
+class Change:
+    """Effect of an axis: throughput at its last value over that at its first, with the ends of the interval."""
+
+    words: str
+    ratio: float
+    low: float  # NaN without an interval, like `high`
+    high: float
+    pairs: int
 
 
 @dataclass(frozen=True)
-class _Cells:
-    axes: dict[str, list[Any]]
-    places: dict[str, NDArray[np.intp]]  # index of each cell's value, by axis
-    throughput: NDArray[np.float64]  # Gbit/s; NaN for cells that cannot be trusted
-    limit: NDArray[Any]  # limit of each cell; "" if the cell cannot be trusted or was not judged
-
-    def axis(self, name: str, place: int) -> str:
-        value = self.axes[name][place]
-        text = value_text(name, value)
-        if isinstance(value, str) or describe(name).units not in ("1", "cores") or name == REPETITION:
-            return f"{name_text(name)} {text}"
-        return f"{text} {name_text(name).removesuffix('s') if value == 1 else name_text(name)}"
-
-    def where(self, cell: int) -> str:
-        """Return the cell's values on axes with several values, as text."""
-        several = [name for name, values in self.axes.items() if len(values) > 1]
-        return ", ".join(self.axis(name, int(self.places[name][cell])) for name in several)
-
-    def several(self) -> list[str]:
-        return [name for name, values in self.axes.items() if len(values) > 1 and name != REPETITION]
+class Sentence:
+    text: str  # lines, if it has several
+    cells: tuple[int, ...]  # indices in the flattened grid of the cells that it describes
+    changes: tuple[Change, ...] = ()
 
 
 def findings(summary: xr.Dataset, gains: Gains | None = None) -> list[Sentence]:
     """Return the findings of a dataset, most important first; `gains` are those of the fitted model."""
-    cells = _cells(summary)
-    return [
-        *_highest(cells, summary),
-        *_limits(cells, gains),
-        *_effects(cells),
-        *_doubts(summary),
-        *_holes(summary),
-    ]
+    cells = grid_cells(summary)
+    ok, trusted = int((summary["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
+    if trusted < _ENOUGH * ok or trusted < min(_MANY, ok / 2):
+        text = f"Too few cells without warnings ({trusted} of {ok}) for findings about the sweep."
+        about = [Sentence(text, _places(cells.trusted))]
+    else:
+        about = [*_highest(cells), *_limits(cells, Remedies(cells, gains)), *_effects(cells)]
+    return [*about, *_doubts(summary), *_holes(summary)]
 
 
 def disturbance(summary: xr.Dataset) -> str:
@@ -84,81 +81,137 @@ def disturbance(summary: xr.Dataset) -> str:
     )
 
 
-def doubtful(summary: xr.Dataset) -> NDArray[np.bool_]:
-    """Return which cells carry a warning or are invalid, flattened."""
-    return np.asarray(flagged(summary, *graded(FLAGS, "warning", "invalid")).values.ravel())
-
-
-def _cells(summary: xr.Dataset) -> _Cells:
-    throughput = summary["throughput"]
-    trusted = (summary["status"] == STATUS.index("ok")).values.ravel() & ~doubtful(summary)
-    places = np.indices(throughput.shape).reshape(throughput.ndim, -1)
-    return _Cells(
-        {str(name): summary[name].values.tolist() for name in throughput.dims},
-        {str(name): place for name, place in zip(throughput.dims, places, strict=True)},
-        np.where(trusted, throughput.values.ravel(), np.nan),
-        np.where(trusted, summary["limit"].values.ravel(), ""),
-    )
-
-
-def _highest(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
-    if np.isnan(cells.throughput).all():
+def _highest(cells: Cells) -> Iterator[Sentence]:
+    """Name the best setting, or the number of those that are equal to it within their intervals, and the cheapest."""
+    if not cells.trusted.any():
         return
-    best = int(np.nanargmax(cells.throughput))
-    low, high = (float(summary[f"throughput_{end}"].values.ravel()[best]) for end in ("low", "high"))
-    interval = f" ({between(max(low, 0), high)})" if np.isfinite(low + high) else ""
-    bandwidth = (
-        float(summary["bandwidth"]) if "bandwidth" in summary and not summary["bandwidth"].ndim else np.inf
-    )
-    share = f"{short(100 * cells.throughput[best] / bandwidth, 2)} %"
-    full = f", {share} of the path's {value_text('bandwidth', bandwidth)}" if np.isfinite(bandwidth) else ""
-    where = f", with {cells.where(best)}" if cells.where(best) else ""
-    text = f"The highest throughput is {short(cells.throughput[best])} Gbit/s{interval}{full}{where}."
-    yield Sentence(text, (best,))
+    rates, half = cells.of_settings()
+    best = int(np.nanargmax(rates))
+    spread = np.hypot(np.nan_to_num(half), 2 * RUN_TO_RUN * rates)
+    like_best = cells.trusted & (rates[best] - rates <= np.hypot(spread, spread[best]))
+    group = like_best & (rates >= _EQUAL * rates[best])
+    path = float(cells.bandwidth[best]) if len(np.unique(cells.bandwidth)) == 1 else np.nan
+    fills = bool(np.isfinite(path) and rates[best] >= _EQUAL * path)
+    if fills:
+        group |= cells.trusted & (rates >= _EQUAL * path)
+    of = f" of cells{cells.kind}" if cells.kind else ""
+    text = f"The highest throughput{of} is {short(rates[best])} Gbit/s"
+    if np.isfinite(half[best]):
+        text += f" ({between(max(rates[best] - half[best], 0), rates[best] + half[best])})"
+    if np.isfinite(path):
+        text += f", {short(100 * rates[best] / path, 2)} % of the path's {value_text('bandwidth', path)}"
+    equals, alike = (len(np.unique(cells.setting[which])) for which in (group, like_best | group))
+    if equals > 1:
+        text += f". {group.sum()} cells are equal to it within their intervals"
+        if fills:
+            share = f"{short(100 * _EQUAL)} % of its {value_text('bandwidth', path)} or more"
+            text = (
+                f"{group.sum()} of {cells.trusted.sum()} cells{cells.kind} fill the path: they reach {share}"
+            )
+        yield Sentence(f"{text}.{_cheapest(group, cells)}", _places(group))
+    elif alike > 1:
+        others = counted(int((like_best & ~group).sum()), "other cell")
+        yield Sentence(f"{text}. The intervals of {others} include it.", (best, *_places(like_best & ~group)))
+    else:
+        named = [name for name in cells.several() if len(cells.axes[name]) > 1]
+        where = ", ".join(cells.value(name, int(cells.places[name][best])) for name in named)
+        yield Sentence(f"{text}, with {where}." if where else f"{text}.", _places(group))
 
 
-def _limits(cells: _Cells, gains: Gains | None) -> Iterator[Sentence]:
-    """Yield a sentence for each of the most frequent limits: number of cells, region and remedy."""
-    judged = cells.limit != ""
+def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
+    """Name the cheapest of some cells at each RTT; of equally cheap ones only what they have in common."""
+    several = cells.several()
+    knobs = [name for name in KNOBS if name in several]
+    if not knobs:
+        return ""
+    others = [name for name in several if name not in (*knobs, "rtt")]
+    rtts: list[int | None] = [None]
+    if "rtt" in several:
+        found = np.unique(cells.places["rtt"][group])
+        rtts = found[np.unique(np.linspace(0, len(found) - 1, _MOST_RTTS).round().astype(int))].tolist()
+    texts = []
+    for rtt in rtts:
+        among = np.flatnonzero(group if rtt is None else group & (cells.places["rtt"] == rtt))
+        costs = [tuple(cells.axes[name][cells.places[name][cell]] for name in knobs) for cell in among]
+        alike = [cell for cell, cost in zip(among, costs, strict=True) if cost == min(costs)]
+        common = [name for name in others if len({cells.places[name][cell] for cell in alike}) == 1]
+        setting = ", ".join(
+            cells.value(name, int(cells.places[name][alike[0]])) for name in (*knobs, *common)
+        )
+        texts.append(setting if rtt is None else f"{setting} at {cells.value('rtt', rtt)}")
+    return f" The cheapest of them: {'; '.join(texts)}."
+
+
+def _limits(cells: Cells, remedies: Remedies) -> Iterator[Sentence]:
+    """Yield a paragraph for each of the most frequent limits: number of cells, region, share of time and remedies."""
+    judged = cells.trusted & (cells.limit != "")
     if not judged.any():
-        if np.isfinite(cells.throughput).any():
+        if cells.trusted.any():
             yield Sentence("The dataset does not record what limited its cells.", ())
         return
-    names, counts = np.unique(cells.limit[judged], return_counts=True)
+    names, counts = np.unique(cells.limit[judged].astype(str), return_counts=True)
     for limit in names[np.argsort(-counts, kind="stable")][:_MOST_LIMITS].tolist():
-        held = cells.limit == limit
-        name = LIMIT_NAMES[limit]
-        text = f"{name[0].upper()}{name[1:]} limits {_region(held, judged, cells)}"
-        remedy = f": {LIMIT_REMEDIES[limit]}" if LIMIT_REMEDIES[limit] else ""
-        yield Sentence(f"{text}{remedy}{_gain(held, gains)}.", _places(held))
+        held = judged & (cells.limit == limit)
+        whole, partial = held & ~cells.partial, held & cells.partial
+        texts = []
+        if whole.any():
+            name, region = LIMIT_NAMES[limit], _region(whole, judged, cells)
+            texts.append(f"{name[0].upper()}{name[1:]} limits {region}{_time(whole, limit, cells)}.")
+            texts.append(remedies.sentence(dict.fromkeys(REMEDIES[limit], whole)))
+        if partial.any():
+            count = int(partial.sum())
+            which = (
+                counted(count, "other cell")
+                if whole.any()
+                else f"{count} of {judged.sum()} cells{cells.kind}"
+            )
+            texts += _full_at_times(partial, which, cells, remedies)
+        yield Sentence("\n".join(filter(None, texts)), _places(held))
 
 
-def _gain(held: NDArray[np.bool_], gains: Gains | None) -> str:
-    known = np.flatnonzero(held & np.isfinite(gains.factor)) if gains else np.array([], int)
-    if gains is None or not known.size:
+def _time(held: NDArray[np.bool_], limit: str, cells: Cells) -> str:
+    shares = cells.share(limit)[held]
+    if not np.isfinite(shares).any():
         return ""
-    axes, counts = np.unique(gains.axis[known], return_counts=True)
-    axis = axes[counts.argmax()]
-    median = float(np.median(gains.factor[known][gains.axis[known] == axis]))
-    return f"; {name_text(str(axis))} alone would bring {percent_more(median)} in the median, by the fitted model"
+    return f", for {short(100 * float(np.nanmedian(shares)), 2)} % of their time in the median"
 
 
-def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> str:
+def _full_at_times(partial: NDArray[np.bool_], which: str, cells: Cells, remedies: Remedies) -> Iterator[str]:
+    """Describe cells that the path's bandwidth limits although they are below 90 % of it, and their remedies."""
+    full = cells.share("bandwidth")[partial]
+    time = "at times only"
+    if np.isfinite(full).any():
+        low, high = (short(100 * float(end), 2) for end in (np.nanmin(full), np.nanmax(full)))
+        time = f"for {low} % of the time" if low == high else f"for {low} to {high} % of the time"
+    seconds = Counter(limit for limit in cells.second[partial] if limit).most_common()
+    named = alternatives([f"{LIMIT_NAMES[limit]} ({count})" for limit, count in seconds])
+    second = f"; the second limit is {named}" if named else ""
+    yield f"In {which} below {short(100 * FULL)} % of its bandwidth, the path was full {time}{second}."
+    held = dict.fromkeys(REMEDIES["bandwidth"], partial)
+    for limit, _ in seconds[:1]:
+        held |= dict.fromkeys(REMEDIES[limit], partial & (cells.second == limit))
+    yield remedies.sentence(held)
+
+
+def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: Cells) -> str:
     """Describe the number of cells, and the box of the grid that contains most of them."""
     ends = _box(held, judged, cells)
     box = judged & _within(ends, cells)
     count, inside, size = held.sum(), (held & box).sum(), box.sum()
     ranges = [text for name in cells.several() if (text := _range(name, ends.get(name), cells))]
     if not ranges:
-        return "every cell" if count == judged.sum() else f"{count} of {judged.sum()} cells"
+        every = f"every cell{cells.kind} ({count})"
+        return every if count == judged.sum() else f"{count} of {judged.sum()} cells{cells.kind}"
     where = f"with {' and '.join(ranges)}"
     if inside < count:
-        among = "all" if inside == size else f"{inside} of the {size}"
-        return f"{count} of {judged.sum()} cells, {among} {where} among them"
-    return f"every cell {where} ({size} cells)" if inside == size else f"{count} of the {size} cells {where}"
+        among = f"all {size}" if inside == size else f"{inside} of the {size}"
+        return f"{count} of {judged.sum()} cells{cells.kind}, among them {among} {where}"
+    if inside == size:
+        return f"every cell{cells.kind} {where} ({size} cells)"
+    return f"{count} of the {size} cells{cells.kind} {where}"
 
 
-def _box(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> Mapping[str, tuple[int, int]]:
+def _box(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: Cells) -> Mapping[str, tuple[int, int]]:
     """Return the ends, on each ordered axis, of a box that loses outermost values while its F-measure improves."""
     ordered = [name for name in cells.several() if not isinstance(cells.axes[name][0], str)]
     ends = {name: (0, len(cells.axes[name]) - 1) for name in ordered}
@@ -180,27 +233,29 @@ def _box(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> M
         ends = best
 
 
-def _within(ends: Mapping[str, tuple[int, int]], cells: _Cells) -> NDArray[np.bool_]:
+def _within(ends: Mapping[str, tuple[int, int]], cells: Cells) -> NDArray[np.bool_]:
     inside = np.ones(len(cells.throughput), bool)
     for name, (first, last) in ends.items():
         inside &= (cells.places[name] >= first) & (cells.places[name] <= last)
     return inside
 
 
-def _range(name: str, ends: tuple[int, int] | None, cells: _Cells) -> str:
-    first, last = ends or (0, len(cells.axes[name]) - 1)
-    if (first, last) == (0, len(cells.axes[name]) - 1):
+def _range(name: str, ends: tuple[int, int] | None, cells: Cells) -> str:
+    last_place = len(cells.axes[name]) - 1
+    first, last = ends or (0, last_place)
+    if (first, last) == (0, last_place):
         return ""
     if first == last:
-        return cells.axis(name, first)
+        return cells.value(name, first)
+    text = value_text(name, cells.axes[name][first])
     if first == 0:
-        return f"up to {cells.axis(name, last)}"
-    if last == len(cells.axes[name]) - 1:
-        return f"{cells.axis(name, first)} or more"
-    return f"{value_text(name, cells.axes[name][first])} to {cells.axis(name, last)}"
+        return cells.value(name, last, "up to ")
+    if last == last_place:
+        return f"{cells.value(name, first)} or more"
+    return cells.value(name, last, f"{text} to ")
 
 
-def _effects(cells: _Cells) -> Iterator[Sentence]:
+def _effects(cells: Cells) -> Iterator[Sentence]:
     """Compare throughput at the last and first value of each axis, over settings that differ in nothing else.
 
     Repetitions of a setting count once, by the mean of their logarithms.
@@ -209,7 +264,7 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
     number = np.arange(len(cells.throughput)).reshape(shape)
     logs = np.ma.log(cells.throughput.reshape(shape))  # masked without a positive number
     settings = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
-    texts, held = [], set[int]()
+    changes, held = [], set[int]()
     for axis in cells.several():
         values = cells.axes[axis]
         if isinstance(values[0], str) and len(values) > 2:  # words have no order
@@ -221,15 +276,14 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
         if not count:
             continue
         interval = mean_ratio(np.exp(change.compressed()), np.nan)
-        sure = f"{between(interval.low, interval.high, 2)}, " if interval else ""
-        instead = f"{cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
-        times = f"{short(float(np.exp(change.mean())), 2)} times"
-        texts.append(f"{instead}: {times} ({sure}{count} pair{'s' * (count > 1)})")
+        low, high = (interval.low, interval.high) if interval else (np.nan, np.nan)
+        words = f"{cells.value(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
+        changes.append(Change(words, float(np.exp(change.mean())), low, high, count))
         masked = np.ma.getmaskarray(change) | np.ma.getmaskarray(logs).take(ends, dimension)
         held.update(number.take(ends, dimension)[~masked].tolist())
-    if texts:
-        start = "Throughput changes in the geometric mean of settings that differ in nothing else (95 % intervals):"
-        yield Sentence(f"{start} {'; '.join(texts)}.", tuple(sorted(held)))
+    if changes:
+        text = "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else:"
+        yield Sentence(text, tuple(sorted(held)), tuple(changes))
 
 
 def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
@@ -244,7 +298,7 @@ def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
         yield Sentence(f"All {measured.sum()} cells are without a warning.", ())
         return
     which = ", ".join(f"{FLAGS[flag].words} ({count})" for count, flag in counts)
-    text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid, and are not counted above: {which}."
+    text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid, and count in no finding: {which}."
     yield Sentence(text, _places(held))
 
 

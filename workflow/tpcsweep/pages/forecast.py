@@ -19,7 +19,7 @@ from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
 from tpcsweep.planning.plan import best_measured, plan, select_models
 from tpcsweep.planning.recommendations import spaced_rtts
-from tpcsweep.variables import TABLES
+from tpcsweep.variables import REMEDIES
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
@@ -105,17 +105,19 @@ def _cheapest(
             yield [most, short(most), expected, cores, str(row["origins"]), str(row["streams"])]
 
 
-_RAISED: Mapping[str, Sequence[str]] = TABLES["relieved_by"]
+_RAISED = {
+    limit: [remedy.axis for remedy in remedies if remedy.larger] for limit, remedies in REMEDIES.items()
+}
 _ENOUGH = 0.95  # share of the highest throughput along an axis that is enough to recommend a value
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Most effective change of each cell, flattened."""
+    """Most effective change of each cell by a fitted model, flattened."""
 
     axis: NDArray[np.object_]
     factor: NDArray[np.float64]
-    """Throughput after the change over that before; NaN if no change inside the data is known."""
+    """Throughput after the change over that before; NaN if no change inside the data is known to be a gain."""
     text: Sequence[str]
 
 
@@ -135,7 +137,7 @@ def gains(summary: xr.Dataset, fitted: xr.DataArray) -> Gains:
             to = (later >= _ENOUGH * later.max(axis=0)).argmax(axis=0)
             gain = np.take_along_axis(later, to[None], 0)[0] / here
             at: tuple[slice | int, ...] = (slice(None),) * dimension + (place,)
-            better = relieved[at] & (np.isnan(factor[at]) | (gain > factor[at]))
+            better = relieved[at] & (gain > np.fmax(factor[at], 1.0))
             changes = [f"{name_text(name)} {value_text(name, values[place + 1 + one])} instead of "
                        f"{value_text(name, values[place])}" for one in range(len(values) - place - 1)]  # fmt: skip
             factor[at] = np.where(better, gain, factor[at])

@@ -144,9 +144,11 @@ function begin() {
     const item = (style, text, name = "", letter = "") => make("span", {}, make("i", { class: name, style }, letter), text);
     const known = cells.limit.filter((limit, cell) => limit >= 0 && cells.value[cell] !== null);
     const share = at => known.filter(limit => limit === at).length;
+    const warned = at => cells.limit.filter((limit, cell) => limit === at && cells.value[cell] !== null && flagsOf(cell).some(flag => flag.grade !== "note")).length;
+    const counts = at => warned(at) ? `${share(at) - warned(at)} + ${warned(at)} with a warning` : share(at);
     const bar = (colours, from, to) => [make("span", {}, from), make("span", { class: "bar", style: `background:linear-gradient(90deg,${colours.map(part => `rgb(${part})`)})` }), make("span", {}, to)];
     const colours = state.show === "limit"
-      ? limits.map(([name, , fill, letter], at) => [share(at), item(`background:${fill};color:${inkOn(rgb(fill.slice(1)))}`, `${name} (${share(at)})`, "", letter)]).filter(([count]) => count).sort((a, b) => b[0] - a[0]).map(([, shown]) => shown)
+      ? limits.map(([name, , fill, letter], at) => [share(at), item(`background:${fill};color:${inkOn(rgb(fill.slice(1)))}`, `${name} (${counts(at)})`, "", letter)]).filter(([count]) => count).sort((a, b) => b[0] - a[0]).map(([, shown]) => shown)
       : state.show === "ratio" ? bar([[33, 102, 172], [247, 247, 247], [178, 24, 43]], "half as high as measured", "twice as high: fitted over measured") : bar(VIRIDIS, "0 ", `${top} Gbit/s`);
     const grades = new Set(flags.filter(flag => cells.flags.some(value => value & flag.mask)).map(flag => flag.grade));
     find("legend").replaceChildren(...[
@@ -179,12 +181,14 @@ function begin() {
   }
   function advice(cell) {
     if (cells.limit[cell] < 0) return [];
-    const [name, meaning, , , remedy] = limits[cells.limit[cell]], second = cells.second?.[cell] ?? -1;
-    const gain = cells.gain && cells.gain.texts[cells.gain.at[cell]];
-    const sentence = [remedy && `To change: ${remedy}`, gain && `${gain}, by the fitted model`].filter(Boolean).join("; ");
+    const bound = limit => {
+      const share = cells.shares?.[cell].find(([at]) => at === limit)?.[1];
+      return ["Limited by ", make("strong", {}, limits[limit][0]), `${share ? ` for ${share} % of its time` : ""}: ${limits[limit][1]}. `];
+    };
+    const advised = cells.advice.texts[cells.advice.at[cell]];
     return [
-      make("p", {}, "Limited by ", make("strong", {}, name), `: ${meaning}.${second >= 0 ? ` The second limit, nearly as large, is ${limits[second][0]}.` : ""}`),
-      sentence && make("p", { class: "advice" }, `${sentence}.`),
+      make("p", {}, ...[cells.limit[cell], cells.second[cell]].filter(limit => limit >= 0).flatMap(bound)),
+      advised && make("p", { class: "advice" }, advised),
     ];
   }
   function chart(cell) {
