@@ -1,6 +1,17 @@
 "use strict";
 function begin() {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  /** Data with the names of pages/contract.py: any other name is an error, not `undefined`. */
+  function strict(value) {
+    if (Array.isArray(value)) return value.map(strict);
+    if (value === null || typeof value !== "object") return value;
+    return new Proxy(Object.fromEntries(Object.entries(value).map(([name, inside]) => [name, strict(inside)])), {
+      get(known, name) {
+        if (typeof name === "string" && !Object.hasOwn(known, name)) throw new TypeError(`The data of this page have no ${name}.`);
+        return known[name];
+      },
+    });
+  }
+  const data = strict(JSON.parse(document.getElementById("data").textContent));
   const { axes, cells, points, flags, limits, again, plans } = data;
   const find = id => document.getElementById(id);
   const sizes = axes.map(axis => axis.values.length);
@@ -159,7 +170,8 @@ function begin() {
 
   // ---- a cell
 
-  const series = data.series && Uint8Array.from(atob(data.series.bytes), sign => sign.charCodeAt(0));
+  const series = Uint8Array.from(atob(data.series.bytes), sign => sign.charCodeAt(0));
+  const messages = new Map(cells.message), causes = new Map(data.transfers.message);
   const starts = [0];
   for (const count of data.transfers.counts) starts.push(starts.at(-1) + Math.min(count, data.transfers.most));
   const shell = text => /^[A-Za-z0-9_./=@:,+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
@@ -188,19 +200,15 @@ function begin() {
     ];
   }
   function chart(cell) {
-    if (!series) return make("p", { class: "soft" }, "The page is too large for time series; the dataset has them.");
-    const { points, step } = data.series, high = amount(data.series.top[cell]);
-    const levels = series.subarray(cell * points, (cell + 1) * points);
-    const last = levels.findLastIndex(level => level < 255) + 1;
-    if (!last || !high) return make("p", { class: "soft" }, "There is no time series.");
+    const { points, step, gap } = data.series, levels = series.subarray(cell * points, (cell + 1) * points);
+    const last = levels.findLastIndex(level => level < gap) + 1;
+    if (!last) return make("p", { class: "soft" }, data.series.absent);
+    const high = amount(data.series.top[cell]) || 1; // a cell that moved nothing has its line at zero
     const W = 420, H = 170, left = 42, bottom = 28, above = 8, wide = W - left - 8, tall = H - bottom - above;
     const x = time => left + wide * time / (last * step), y = value => above + tall * (1 - value / high);
-    let path = "", pen = "M";
-    for (let at = 0; at < last; at++) {
-      if (levels[at] === 255) continue; // a gap, or a clock that ticks more slowly
-      path += `${pen}${x((at + .5) * step).toFixed(1)} ${y(levels[at] / 254 * high).toFixed(1)}`;
-      pen = "L";
-    }
+    const known = Array.from({ length: last }, (_, at) => at).filter(at => levels[at] < gap); // without gaps, or a clock that ticks more slowly
+    const spots = known.map(at => `${x((at + .5) * step).toFixed(1)} ${y(levels[at] / (gap - 1) * high).toFixed(1)}`);
+    const path = spots.length > 1 ? `M${spots.join("L")}` : `M${x(known[0] * step).toFixed(1)} ${spots[0].split(" ")[1]}H${x(last * step).toFixed(1)}`;
     const warmup = amount(cells.figures.find(figure => figure.key === "warmup")?.values[cell] ?? null);
     const mean = amount(cells.value[cell]), seconds = `${Math.round(last * step)} s`;
     return make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Goodput over ${seconds}, at most ${data.series.top[cell]} Gbit/s` },
@@ -221,7 +229,7 @@ function begin() {
     const rows = [];
     for (let row = starts[cell]; row < starts[cell + 1]; row++) {
       rows.push(make("tr", {}, ...[transfers.stream, transfers.start, transfers.end, transfers.rate].map(column => make("td", { class: "number" }, `${column[row] ?? ""}`)),
-        make("td", {}, transfers.ok[row] ? "" : `failed${transfers.message[row] ? `: ${transfers.message[row]}` : ""}`)));
+        make("td", {}, transfers.ok[row] ? "" : `failed${causes.has(row) ? `: ${causes.get(row)}` : ""}`)));
     }
     const head = ["stream", "from (s)", "to (s)", "Gbit/s", ""].map(text => make("th", { scope: "col", class: text && "number" }, text));
     return make("details", {}, make("summary", {}, `${count} transfers${rows.length < count ? `, the first ${rows.length} of them` : ""}`),
@@ -253,7 +261,7 @@ function begin() {
       cells.value[cell] === null
         ? make("p", { class: "value" }, ["not measured", "without a throughput", "failed"][cells.status[cell]])
         : make("p", { class: "value" }, `${cells.value[cell]} `, make("small", {}, `Gbit/s${own.low !== null && own.high !== null ? `, interval ${interval(own)}` : ""}${points.fitted ? `; fitted ${points.fitted[point.number]}` : ""}`)),
-      cells.message[cell] ? make("pre", {}, cells.message[cell]) : null,
+      messages.has(cell) ? make("pre", {}, messages.get(cell)) : null,
       ...advice(cell), ...evidence(cell),
       list.length ? make("ul", {}, ...list.map(flag => make("li", { class: flag.grade }, `${flag.grade}: ${flag.meaning}`))) : make("p", { class: "soft" }, "No flags."),
       chart(cell), transfersOf(cell),
