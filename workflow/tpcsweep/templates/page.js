@@ -252,9 +252,9 @@ function begin() {
     const own = { low: cells.low[cell], high: cells.high[cell] };
     let others = null;
     if (sizeOf(repeated) > 1) {
-      others = make("select", {}, ...axes[repeated].values.map((text, nth) => make("option", { value: nth, selected: nth === at[repeated] ? "" : null }, text)));
-      others.addEventListener("change", () => { at[repeated] = +others.value; open(flat(at)); panel.querySelector("select").focus(); });
-      others = make("p", {}, make("label", {}, "repetition ", others), point.mean === null ? "" : ` of a mean of ${point.mean} Gbit/s`);
+      const select = make("select", {}, ...axes[repeated].values.map((text, nth) => make("option", { value: nth, selected: nth === at[repeated] ? "" : null }, text)));
+      select.addEventListener("change", () => { at[repeated] = +select.value; open(flat(at)); panel.querySelector("select").focus(); });
+      others = make("p", {}, make("label", {}, "repetition ", select), point.mean === null ? "" : ` of a mean of ${point.mean} Gbit/s`);
     }
     panel.replaceChildren(...[
       make("h3", {}, named(at) || "The cell"), others,
