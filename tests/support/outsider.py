@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+import xarray as xr
 from playwright.sync_api import Locator
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import load
@@ -42,12 +42,10 @@ def broken(page: Path, wide: int, dataset: Path | None = None) -> list[str]:
         return list(dict.fromkeys(outsider.faults))
 
 
-def sampled(dataset: Path) -> NDArray[np.bool_]:
-    """Which cells have samples: the flattened grid by repetitions, as a page numbers them."""
-    goodput, axes = load(dataset, "samples")["goodput"], load(dataset)["throughput"].dims
-    known = goodput.notnull().any("time").transpose(*axes)
-    assert axes[-1] == REPETITION
-    return known.values.reshape(-1, known.sizes[REPETITION])
+def sampled(dataset: Path) -> xr.DataArray:
+    """Which cells have samples, by the axes of the page."""
+    goodput = load(dataset, "samples")["goodput"]
+    return goodput.notnull().any("time").transpose(*load(dataset)["throughput"].dims)
 
 
 class Outsider:
@@ -77,14 +75,15 @@ class Outsider:
             cells[place].click()
             self.look("clicking a cell")
 
-    def open_cells(self, sampled: NDArray[np.bool_]) -> None:
+    def open_cells(self, sampled: xr.DataArray) -> None:
         seen = self.visit.run("outsider.cells()")
         assert seen, "a sweep's page without cells"
         for one in seen:
-            cell, repetition = one["cell"] // sampled.shape[1], one["repetition"]
+            place = np.unravel_index(one["cell"], sampled.shape)
+            at = dict(zip(sampled.dims, place, strict=True)) | {REPETITION: one["repetition"]}
             is_drawn = one["drawn"] is True and not one["without"]
             is_absent = one["drawn"] is None and one["without"]
-            if not (is_drawn if sampled[cell, repetition] else is_absent):
+            if not (is_drawn if sampled[at] else is_absent):
                 self.faults.append(f"chart of cell {one}")
             self.faults += [f"cell {one['cell']}: {slip}" for slip in one["slips"]]
         self.look("opening every cell")
@@ -118,5 +117,5 @@ class Outsider:
         said = self.page.locator("#drawn").inner_text()
         self.look("drawing the surface")
         box = self.page.locator("#surface")
-        if "cannot" in said or box.is_visible() and not hues(pixels(box.screenshot())):
+        if "cannot" in said or (box.is_visible() and not hues(pixels(box.screenshot()))):
             self.faults.append(f"no surface: {said}")

@@ -38,7 +38,9 @@ function begin() {
   const amount = text => text === null ? null : Number(text.replace("×10", "e").replace(/[⁻⁰¹²³⁴-⁹]/g, sign => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(sign)]));
   const largest = texts => texts.reduce((most, text) => text !== null && !(amount(text) <= amount(most)) ? text : most, "0");
   const top = largest([...points.value, ...points.fitted ?? []]);
-  const colour = share => {
+  const highest = amount(top) || 1; // without throughput there is a scale all the same
+  const colour = value => {
+    const share = amount(value) / highest;
     const place = Math.min(1, Math.max(0, share)) * (VIRIDIS.length - 1), low = Math.min(Math.floor(place), VIRIDIS.length - 2);
     return VIRIDIS[low].map((part, at) => Math.round(part + (VIRIDIS[low + 1][at] - part) * (place - low)));
   };
@@ -93,8 +95,8 @@ function begin() {
   }
   function look(point) {
     if (state.show === "limit") return [point.bound.length ? rgb(limits[point.bound[0]][2].slice(1)) : rgb("e4e4e4"), point.mean];
-    if (state.show === "value") return [colour(amount(point.mean) / amount(top)), point.mean];
-    if (state.show === "fitted") return [colour(amount(points.fitted[point.number]) / amount(top)), points.fitted[point.number]];
+    if (state.show === "value") return [colour(point.mean), point.mean];
+    if (state.show === "fitted") return [colour(points.fitted[point.number]), points.fitted[point.number]];
     // Blue below 1, red above, white where both are the same; a factor of two is full colour.
     const off = Math.max(-1, Math.min(1, Math.log2(amount(points.ratio[point.number] ?? "1")))), to = off < 0 ? [33, 102, 172] : [178, 24, 43];
     return [to.map(part => Math.round(247 + (part - 247) * Math.abs(off))), points.ratio[point.number]];
@@ -142,7 +144,7 @@ function begin() {
       return drawPanel(facet, size);
     }).filter(Boolean);
     board.style.setProperty("--columns", sizesOf.at(-1) ?? 1);
-    const head = 1 + .5 * Math.max(0, ...data.y < 0 ? [] : axes[data.y].values.map(text => text.length)), columns = sizesOf.at(-1) ?? 1;
+    const head = 1 + .5 * Math.min(18, Math.max(0, ...data.y < 0 ? [] : axes[data.y].values.map(text => text.length))), columns = sizesOf.at(-1) ?? 1;
     const cell = Math.max(2.75, Math.min(4.4, ((board.clientWidth / 16 - 1) / columns - head - .8) / sizeOf(data.x))); // rem
     board.style.setProperty("--head", `${head}rem`);
     board.style.setProperty("--panel", Math.max(sizeOf(data.x), sizeOf(data.y)) > DENSE ? "100%" : `${cell * sizeOf(data.x) + head}rem`);
@@ -353,7 +355,6 @@ function begin() {
   function drawSurface() {
     const box = find("surface"), told = find("drawn"), { x: across, y: up } = data;
     if (sizeOf(across) < 2 || sizeOf(up) < 2) { told.textContent = "A surface needs two axes with at least two values."; return; }
-    if (!window.Plotly) document.body.append(make("script", {}, find("plotly").textContent));
     const style = getComputedStyle(document.body), line = getComputedStyle(document.documentElement).getPropertyValue("--line");
     const chosen = coordinates(state.chosen ?? 0), place = (x, y) => chosen.map((at, axis) => axis === across ? x : axis === up ? y : at);
     const grid = Array.from({ length: sizes[up] }, (_, y) => Array.from({ length: sizes[across] }, (_, x) => pointAt(place(x, y))));
@@ -362,18 +363,21 @@ function begin() {
     const escaped = text => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\n", "<br>");
     const texts = grid.map((row, y) => row.map((point, x) => escaped(said(place(x, y), point))));
     const z = grid.map(row => row.map(point => amount(points.fitted ? points.fitted[point.number] : point.mean)));
+    const patch = (x, y) => [z[y][x], z[y][x + 1], z[y + 1]?.[x], z[y + 1]?.[x + 1]].every(corner => Number.isFinite(corner));
+    box.hidden = !z.some((row, y) => row.some((_, x) => patch(x, y)));
+    if (box.hidden) { told.textContent = "A surface needs four neighbouring cells with a throughput."; return; }
+    if (!window.Plotly) document.body.append(make("script", {}, find("plotly").textContent));
     const known = grid.flatMap((row, y) => row.map((point, x) => ({ x, y, z: amount(point.mean), text: texts[y][x] }))).filter(one => one.z !== null);
     const measured = points.fitted ? [{ type: "scatter3d", mode: "markers", ...Object.fromEntries(["x", "y", "z", "text"].map(key => [key, known.map(one => one[key])])), marker: { size: 4, color: style.color }, hovertemplate: "%{text}<extra>measured</extra>" }] : [];
-    box.hidden = false;
     box.dataset.drawn = "yes";
     const far = Math.max(1, box.clientHeight / box.clientWidth); // on a phone it is as wide as it was high
     try {
       window.Plotly.react(box, [{
-        type: "surface", z, colorscale: "Viridis", cmin: 0, cmax: amount(top), connectgaps: false, opacity: points.fitted ? .85 : 1,
+        type: "surface", z, colorscale: "Viridis", cmin: 0, cmax: highest, connectgaps: false, opacity: points.fitted ? .85 : 1,
         text: texts, hovertemplate: "%{text}<extra></extra>", colorbar: { title: { text: "Gbit/s" }, thickness: 12 }, showscale: innerWidth > 700,
       }, ...measured], {
         margin: { l: 0, r: 0, t: 44, b: 0 }, paper_bgcolor: "rgba(0,0,0,0)", modebar: { bgcolor: "rgba(0,0,0,0)", color: style.color }, font: { color: style.color, family: style.fontFamily },
-        scene: { xaxis: axis(across), yaxis: axis(up), zaxis: { title: { text: "Gbit/s" }, gridcolor: line, zerolinecolor: line, range: [0, amount(top)] }, camera: { eye: { x: -1.5 * far, y: -1.5 * far, z: .9 * far }, center: { x: 0, y: 0, z: -.2 } } },
+        scene: { xaxis: axis(across), yaxis: axis(up), zaxis: { title: { text: "Gbit/s" }, gridcolor: line, zerolinecolor: line, range: [0, highest] }, camera: { eye: { x: -1.5 * far, y: -1.5 * far, z: .9 * far }, center: { x: 0, y: 0, z: -.2 } } },
       }, { responsive: true, displaylogo: false });
       told.textContent = `${points.fitted ? "surface: fitted; dots: measured; " : ""}${named(chosen, several.filter(axis => axis !== across && axis !== up))}`;
     } catch (error) { told.textContent = `This browser cannot draw it: ${error.message}`; }
