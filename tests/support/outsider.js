@@ -16,7 +16,7 @@ window.outsider = {
     const seen = (cell, repetition) => {
       const line = panel.querySelector("svg .line");
       return { cell, repetition, drawn: line ? line.getTotalLength() > 0 : null, slips: this.slips(panel),
-        without: /No time series|too large for time series/.test(panel.innerText) };
+        without: /No time series/.test(panel.innerText) };
     };
     return [...document.querySelectorAll(".map td[data-cell]:not(.outside)")].flatMap(td => {
       td.click();
