@@ -8,7 +8,7 @@ from tests.support.browser import widths
 from tests.support.pictures import Pixels, embedded, filled, hues, pixels
 
 
-def check_results(results: Path, cells: int, folder: Path) -> None:
+def check_results(results: Path, cells: int) -> None:
     """Open everything that a sweep with so many cells has ended in, in Chromium and by its pixels."""
     table = csv.DictReader((results / "cells.csv").read_text().splitlines())
     assert [row["status"] for row in table if row["status"] != "not_measured"] == ["ok"] * cells
@@ -20,7 +20,7 @@ def check_results(results: Path, cells: int, folder: Path) -> None:
     for name in ("surface", "limits"):
         page = results / "notebooks" / f"{name}.html"
         assert all(map(shows_something, embedded(page.read_text())))
-        assert min(widths(page, folder), default=0) > 0
+        assert min(widths(page), default=0) > 0
 
 
 def shows_something(shown: Pixels) -> bool:

@@ -118,7 +118,7 @@ def test_the_cluster_says_first_which_go_it_needs_and_which_is_there(clone: Clon
     assert re.match(words, clone.shown("cluster"))
 
 
-def test_the_page_ends_in_a_surface_and_a_prometheus_has_seen_it(clone: Clone, tmp_path: Path) -> None:
+def test_the_page_ends_in_a_surface_and_a_prometheus_has_seen_it(clone: Clone) -> None:
     (sweep,), (question,) = BLOCKS["Run the local sweep"], BLOCKS["Read the surface"]
     watch, ask = BLOCKS["Watch it by Prometheus"]
     with clone.terminal(watch, "prometheus") as prometheus:
@@ -139,5 +139,5 @@ def test_the_page_ends_in_a_surface_and_a_prometheus_has_seen_it(clone: Clone, t
     assert cells.keys() <= {f"rtt={rtt} streams={streams}" for rtt in (0, 20) for streams in (1, 4)}
     assert cells
     results = clone.folder / "results/local@local"
-    check_results(results, 4, tmp_path)
+    check_results(results, 4)
     assert (results / "figures/throughput_heatmap.png").stat().st_size

@@ -213,7 +213,7 @@ def test_the_job_goes_from_nothing_to_the_page_and_on_after_an_eviction(job: Job
         assert cell["provenance"]["commit"] == job.commit
         assert cell["provenance"]["kubernetes"]["namespace"] == job.namespace.name
     assert xr.load_dataset(results / "dataset.nc").throughput.notnull().all()
-    check_results(results, len(cells), tmp_path)
+    check_results(results, len(cells))
     job.namespace.check_empty()
 
 

@@ -29,9 +29,11 @@ from tpcsweep.figures import panels
 from tpcsweep.hardware import node_effects
 from tpcsweep.running import notebooks
 
+from tests.support.browser import PHONE
 from tests.support.commands import tpcsweep
 from tests.support.notebooks import code_of, executed, parameters, run_here
 from tests.support.odd import ODD
+from tests.support.outsider import broken
 from tests.support.workflow import ROOT
 
 ASKED = {"folder": ["NEW"], "words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"]}
@@ -170,6 +172,14 @@ def test_every_notebook_and_figure_shows_what_can_be_shown(odd: Odd) -> None:
             figure = function(**{key: odd.given[key] for key in inspect.signature(function).parameters})
             laid_out(figure, Path("figures"), name)
     assert not odd.faults
+
+
+def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
+    page = odd.file.with_name("index.html")
+    pages.make_page(odd.file, page, listed=True)
+    assert broken(page, PHONE, odd.file) == []
+    pages.make_overview(odd.file.parents[1] / "index.html")
+    assert broken(odd.file.parents[1] / "index.html", PHONE) == []
 
 
 def test_commands_and_figures_are_found_by_themselves() -> None:

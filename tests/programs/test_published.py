@@ -45,7 +45,9 @@ from tpcsweep.published.report import claim_rows, predictions
 from tpcsweep.testbeds.netns import checks as netns
 
 from tests.support import projects, simulated
+from tests.support.browser import DESKTOP, PHONE
 from tests.support.notebooks import executed
+from tests.support.outsider import broken
 from tests.support.pictures import drawn, embedded, hues, pixels, words
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT
@@ -394,6 +396,7 @@ def test_a_page_is_whole_offline(tmp_path: Path, dataset: Simulated, monkeypatch
         assert said in line
     assert "No independent prediction is confirmed." in body.get_text()
     assert json.loads((tmp_path / "verdicts.json").read_text()) == rows
+    assert [broken(tmp_path / "published.html", wide) for wide in (PHONE, DESKTOP)] == [[], []]
     assert list(pd.read_csv(tmp_path / "verdicts.csv")["claim"]) == [row["claim"] for row in rows]
     assert drawn(pixels(tmp_path / "verdicts.png")) > 0.05
 

@@ -14,61 +14,63 @@ from tpcsweep.pages.content import page_content
 from tpcsweep.pages.forecast import forecast
 from tpcsweep.templates import render
 
-from tests.support.browser import framed
+from tests.support.browser import PHONE, visiting
 from tests.support.large import large
 from tests.support.synthetic import FOUR_AXES, write_sweep
 
-KEYS = """(page, window) => {
-  const press = (element, key) => element.dispatchEvent(new window.KeyboardEvent("keydown", { key, bubbles: true }));
-  const heading = () => page.querySelector("#cell h3").textContent;
-  const first = page.querySelector("td[tabindex='0']"), begun = heading();
+KEYS = """() => {
+  const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const heading = () => document.querySelector("#cell h3").textContent;
+  const first = document.querySelector("td[tabindex='0']"), begun = heading();
   first.focus();
   press(first, "ArrowRight");
-  press(page.activeElement, "ArrowDown");
-  const at = page.activeElement.dataset.cell, said = page.activeElement.ariaLabel, focused = heading();
-  press(page.activeElement, "Enter");
-  const panel = page.activeElement.id, opened = heading();
-  const command = page.querySelector("#cell pre").textContent;
-  const line = page.querySelector("#cell svg .line").getAttribute("d");
-  press(page.activeElement, "Escape");
+  press(document.activeElement, "ArrowDown");
+  const at = document.activeElement.dataset.cell, said = document.activeElement.ariaLabel, focused = heading();
+  press(document.activeElement, "Enter");
+  const panel = document.activeElement.id, opened = heading();
+  const command = document.querySelector("#cell pre").textContent;
+  const line = document.querySelector("#cell svg .line").getAttribute("d");
+  press(document.activeElement, "Escape");
   return { begun, from: first.dataset.cell, at, said, focused, panel, opened, command, line,
-    back: page.activeElement.dataset.cell };
+    back: document.activeElement.dataset.cell };
 }"""
-LAYOUT = """(page, window) => ({
-  wide: page.scrollingElement.scrollWidth, cells: page.querySelectorAll("td[data-cell]").length })"""
-SHOWN = """(page, window) => {
-  const [one, many] = page.querySelectorAll(".findings button");
+LAYOUT = """() => ({
+  wide: document.scrollingElement.scrollWidth, cells: document.querySelectorAll("td[data-cell]").length })"""
+SHOWN = """() => {
+  const [one, many] = document.querySelectorAll(".findings button");
   one.click();
-  const first = page.querySelectorAll("td.shown").length;
+  const first = document.querySelectorAll("td.shown").length;
   many.click();
-  const panels = [...page.querySelectorAll(".map")].filter(panel => panel.querySelector("td.shown")).length;
+  const panels = [...document.querySelectorAll(".map")].filter(panel => panel.querySelector("td.shown")).length;
   return { first, panels };
 }"""
-EVIDENCE = """(page, window) => {
-  const cell = page.querySelector("td[tabindex='0']");
+EVIDENCE = """() => {
+  const cell = document.querySelector("td[tabindex='0']");
   cell.focus();
-  const shares = [...page.querySelectorAll("#cell .shares span")];
-  return { letters: page.querySelectorAll(".map td b").length, legend: page.querySelector("#legend").textContent,
-    shares: shares.map(share => share.title), advice: page.querySelector("#cell .advice").textContent,
-    hatched: page.querySelectorAll(".map td.warning").length, cell: page.querySelector("#cell").textContent };
+  const shares = [...document.querySelectorAll("#cell .shares span")];
+  return { letters: document.querySelectorAll(".map td b").length,
+    legend: document.querySelector("#legend").textContent,
+    shares: shares.map(share => share.title), advice: document.querySelector("#cell .advice").textContent,
+    hatched: document.querySelectorAll(".map td.warning").length,
+    cell: document.querySelector("#cell").textContent };
 }"""
-PLANNED = """(page, window) => {
-  const form = page.getElementById("plan"), told = () => page.getElementById("planned").textContent;
+PLANNED = """() => {
+  const form = document.getElementById("plan"), told = () => document.getElementById("planned").textContent;
   const ask = (target, rtt) => {
     form.elements.target.value = target;
     form.elements.rtt.value = rtt;
-    form.dispatchEvent(new window.Event("input"));
+    form.dispatchEvent(new Event("input"));
     return told();
   };
   return [ask("0.5", "20"), ask("9", "20"), ask("0.5", "5000"), ask("", "20")];
 }"""
-COLOURS = """(page, window) => {
-  const style = window.getComputedStyle(page.body);
+COLOURS = """() => {
+  const style = getComputedStyle(document.body);
   return [style.color, style.backgroundColor].map(colour => colour.match(/\\d+/g).slice(0, 3).map(Number));
 }"""
-SURFACE = """(page, window) => {
-  page.getElementById("draw").click();
-  return { library: typeof window.Plotly, shown: !page.getElementById("surface").hidden };
+SURFACE = """() => {
+  document.getElementById("draw").click();
+  return { library: typeof window.Plotly, shown: !document.getElementById("surface").hidden };
 }"""
 
 
@@ -93,14 +95,11 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seen(first_page: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def seen(first_page: Path) -> dict[str, Any]:
     """What the scripts find that use the page, one after the other, in one browser."""
     scripts = {"evidence": EVIDENCE, "keys": KEYS, "planned": PLANNED, "shown": SHOWN, "surface": SURFACE}
-    each = ", ".join(f"{name}: ({script})(page, window)" for name, script in scripts.items())
-    found: dict[str, Any] = framed(
-        first_page, tmp_path_factory.mktemp("seen"), 1200, f"(page, window) => ({{{each}}})"
-    )
-    return found
+    with visiting(first_page) as visit:
+        return {name: visit.run(script) for name, script in scripts.items()}
 
 
 def test_arrows_move_enter_opens_and_escape_returns(seen: dict[str, Any]) -> None:
@@ -134,15 +133,17 @@ def test_a_target_is_answered_on_the_page(seen: dict[str, Any]) -> None:
     assert "Not reached" in not_reached and "extrapolates" in far and "Type a throughput" in unasked
 
 
-def test_nothing_is_wider_than_a_phone(first_page: Path, tmp_path: Path) -> None:
-    layout = framed(first_page, tmp_path, 390, LAYOUT)
-    assert layout["wide"] <= 390
+def test_nothing_is_wider_than_a_phone(first_page: Path) -> None:
+    with visiting(first_page, PHONE) as visit:
+        layout = visit.run(LAYOUT)
+    assert layout["wide"] <= PHONE
     assert layout["cells"] == 64
 
 
-def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
-    for how, is_dark in (((), False), (("--blink-settings=preferredColorScheme=0",), True)):
-        ink, paper = map(sum, framed(first_page, tmp_path, 1200, COLOURS, *how))
+def test_it_is_dark_for_who_asks(first_page: Path) -> None:
+    for is_dark in (False, True):
+        with visiting(first_page, dark=is_dark) as visit:
+            ink, paper = map(sum, visit.run(COLOURS))
         dark, light = (paper, ink) if is_dark else (ink, paper)
         assert light > 600 > 200 > dark
 
@@ -150,4 +151,5 @@ def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
 def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "index.html"
     file.write_text(render("page", **page_content(*large(tmp_path))))
-    assert framed(file, tmp_path, 1200, LAYOUT)["cells"] == 10_000
+    with visiting(file) as visit:
+        assert visit.run(LAYOUT)["cells"] == 10_000

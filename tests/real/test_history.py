@@ -13,7 +13,7 @@ from tpcsweep.history import find_history, runs
 from tpcsweep.pages.history import history_content
 from tpcsweep.templates import render
 
-from tests.support.browser import framed
+from tests.support.browser import visiting
 from tests.support.histories import CELLS, folded, runs_of, times, weekly
 from tests.support.workflow import ROOT, TPCSWEEP, finished, succeeded
 
@@ -33,12 +33,12 @@ rule without_notebooks:
         expand(rules.page.output, study=STUDIES),
 """
 """The workflow with a default target that runs no notebook, which would take a minute and is tested with a sweep."""
-LAYOUT = """(page, window) => {
-  const inside = page.querySelector(".plot").getBoundingClientRect();
-  const labels = [...page.querySelectorAll(".plot span")].map(label => label.getBoundingClientRect());
-  return { wide: page.scrollingElement.scrollWidth, rows: page.querySelectorAll(".over-time tbody tr").length,
-    lines: page.querySelectorAll(".spark polyline").length, high: inside.height,
-    outside: labels.filter(label => label.left < 0 || label.right > window.innerWidth).length };
+LAYOUT = """() => {
+  const inside = document.querySelector(".plot").getBoundingClientRect();
+  const labels = [...document.querySelectorAll(".plot span")].map(label => label.getBoundingClientRect());
+  return { wide: document.scrollingElement.scrollWidth, rows: document.querySelectorAll(".over-time tbody tr").length,
+    lines: document.querySelectorAll(".spark polyline").length, high: inside.height,
+    outside: labels.filter(label => label.left < 0 || label.right > innerWidth).length };
 }"""
 
 
@@ -95,8 +95,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("wide", [390, 1200])
-def test_nothing_is_wider_than_the_screen(page: Path, tmp_path: Path, wide: int) -> None:
-    seen = framed(page, tmp_path, wide, LAYOUT)
+def test_nothing_is_wider_than_the_screen(page: Path, wide: int) -> None:
+    with visiting(page, wide) as visit:
+        seen = visit.run(LAYOUT)
     assert seen["wide"] <= wide and seen["outside"] == 0
     assert (seen["rows"], seen["lines"]) == (CELLS, CELLS)
     assert seen["high"] > 100

@@ -36,7 +36,7 @@ def test_shipped_measurements_are_drawn_without_a_network_in_a_folder_with_any_n
     page = results / "published/open_questions/open_questions.html"
     pictures = embedded(page.read_text())
     assert pictures and all(map(hues, pictures))
-    assert widths(page, tmp_path) == [picture.shape[1] for picture in pictures]
+    assert widths(page) == [picture.shape[1] for picture in pictures]
     assert [path.name for path in results.iterdir()] == ["published"]
     with page.with_name("explanations.csv").open(newline="") as file:
         seen = [row["seen"] for row in csv.DictReader(file)]

@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 
 from tests.support import hostile
-from tests.support.browser import browse, opened, widths
+from tests.support.browser import opened, visiting, widths
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
 from tests.support.pictures import drawn, embedded, hues, pixels
@@ -167,7 +167,16 @@ def test_a_browser_without_a_network_shows_the_report(swept: Sweep, tmp_path: Pa
     page = tmp_path / "report.html"
     done = swept.run("--report", str(page))
     assert done.returncode == 0, done.stdout
-    seen = opened(page, tmp_path)
+    picture = tmp_path / "report.png"
+    with visiting(page) as visit:
+
+        def shown() -> bool:
+            """On a busy machine the picture may be taken before the page has drawn itself."""
+            visit.page.screenshot(path=picture)
+            return drawn(pixels(picture)) > 0.1
+
+        wait_until(shown, "the report is drawn")
+        seen = opened(visit)
     figures = {name: one for name, one in seen.items() if name.endswith(".png")}
     assert {"throughput_heatmap.png", "limits.png", "curves.png"} <= figures.keys()
     for name, figure in figures.items():
@@ -177,26 +186,18 @@ def test_a_browser_without_a_network_shows_the_report(swept: Sweep, tmp_path: Pa
     assert {"surface.html", "limits.html", "curves.html"} <= pages
     table = csv.DictReader(seen["cells.csv"]["table"].splitlines())
     assert sorted(row["status"] for row in table) == ["not_measured", *["ok"] * 7]
-    picture = tmp_path / "report.png"
-
-    def shown() -> bool:
-        """On a busy machine the picture may be taken before the page has drawn itself."""
-        browse(page, tmp_path, f"--screenshot={picture}", "--window-size=1400,900")
-        return drawn(pixels(picture)) > 0.1
-
-    wait_until(shown, "the report is drawn")
     screen = pixels(picture)
     assert screen.shape == (900, 1400, 3)
     assert hues(screen, 1e-4) >= 2  # the marks of the menu, and the workflow's jobs
 
 
-def test_notebooks_need_no_network_either(swept: Sweep, tmp_path: Path) -> None:
+def test_notebooks_need_no_network_either(swept: Sweep) -> None:
     page = swept.results / "notebooks" / "curves.html"
     fetched = r"""<(?:script|link|img)[^>]*(?:src|href)=["']?https?:[^>]*|url\(["']?https?:"""
     assert re.findall(fetched, page.read_text()) == []
     pictures = embedded(page.read_text())
     assert pictures and all(map(hues, pictures))
-    assert widths(page, tmp_path) == [picture.shape[1] for picture in pictures]
+    assert widths(page) == [picture.shape[1] for picture in pictures]
 
 
 def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(tmp_path: Path) -> None:

@@ -1,29 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages as a person sees them: in Chromium, without a network."""
+"""Pages as a person sees and uses them: in Chromium, without a network."""
 
-import json
-import subprocess
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4 import BeautifulSoup
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 
-CHROMIUM = [
-    *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    # Whatever the page asks of a network fails at once.
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--proxy-server=127.0.0.1:9",
-    "--virtual-time-budget=20000",
-]
-MEASURED = """
-addEventListener("load", () => {
-  for (const image of document.images) image.setAttribute("shown", image.naturalWidth);
-});
-"""
-
+PATIENCE = 600_000  # ms; a machine may be busy
+PHONE, DESKTOP = 390, 1400  # px
+SETTLED = "new Promise(done => requestAnimationFrame(() => setTimeout(() => setTimeout(done))))"
+"""Ends when the frame is drawn and whatever scripts put off until then is done."""
 OPENED = """
-addEventListener("load", async () => {
+async () => {
   const drawn = () => new Promise(done => setTimeout(done, 200));
   while (!app) await drawn();
   const view = new ToggleViewManager(app), seen = [];
@@ -41,64 +32,62 @@ addEventListener("load", async () => {
       table: path.endsWith(".csv") ? await (await fetch(result.data_uri)).text() : "",
     });
   }
-  document.body.insertAdjacentHTML("beforeend", "<pre id=seen></pre>");
-  document.querySelector("#seen").textContent = JSON.stringify(seen);
-});
+  return seen;
+}
 """
 """Opens every result of a report, as a person does by its row in the menu."""
 
 
-def browse(page: Path, folder: Path, *arguments: str) -> str:
-    profile = f"--user-data-dir={folder / 'profile'}"
-    command = [*CHROMIUM, profile, *arguments, page.resolve().as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
+@dataclass
+class Visit:
+    """An open page, and the errors that the browser has reported about it."""
+
+    page: Page
+    errors: list[str] = field(default_factory=list)
+
+    def run(self, script: str, argument: Any = None) -> Any:
+        """Return the result of a function, or of an expression, once the page is drawn."""
+        self.page.evaluate(SETTLED)
+        return self.page.evaluate(script, argument)
+
+    def console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "assert"):
+            self.errors.append(f"console: {message.text}")
 
 
-def elements(page: Path, folder: Path, script: str = MEASURED) -> BeautifulSoup:
-    """The elements of a page once it has been shown, and a script of ours has run at its end."""
-    copy = folder / f"with-script-{page.name}"
-    copy.write_text(f"{page.read_text()}<script>{script}</script>")
-    return BeautifulSoup(browse(copy, folder, "--dump-dom"), "html.parser")
+@contextlib.contextmanager
+def visiting(page: Path, wide: int = DESKTOP, *, dark: bool = False) -> Iterator[Visit]:
+    """Open a page in a Chromium of its own, in a window of a width; visits end before the next one begins."""
+    with sync_playwright() as playwright, contextlib.ExitStack() as stack:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", timeout=PATIENCE)
+        stack.callback(browser.close)
+        opened = browser.new_page(
+            viewport={"width": wide, "height": 900},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+            offline=True,
+        )
+        opened.set_default_timeout(PATIENCE)
+        visit = Visit(opened)
+        opened.on("console", visit.console)
+        opened.on("pageerror", lambda error: visit.errors.append(f"exception: {error}"))
+        opened.on("requestfailed", lambda asked: visit.errors.append(f"not loaded: {asked.url[:200]}"))
+        opened.goto(page.resolve().as_uri())
+        opened.evaluate(SETTLED)
+        yield visit
 
 
-def widths(page: Path, folder: Path) -> list[int]:
+def widths(page: Path) -> list[int]:
     """How wide each image of a page is, in pixels of its own; 0 of one that cannot be shown."""
-    return [int(str(image["shown"])) for image in elements(page, folder).find_all("img")]
+    with visiting(page) as visit:
+        shown: list[int] = visit.run("[...document.images].map(image => image.naturalWidth)")
+        return shown
 
 
-def opened(report: Path, folder: Path) -> dict[str, Any]:
+def opened(report: Visit) -> dict[str, Any]:
     """Open each result of a report, and return by the names of their files what was seen.
 
     `beside`: the text that stands there; `width` of its picture, 0 without one; `page`: whether it is shown as one;
     `table`: its text.
     """
-    [told] = elements(report, folder, OPENED).select("#seen")
-    return {Path(result["path"]).name: result for result in json.loads(told.get_text())}
-
-
-FRAMED = """
-addEventListener("load", () => {
-  const frame = document.createElement("iframe");
-  frame.style = "width: WIDEpx; height: 800px; border: 0";
-  frame.addEventListener("load", () => setTimeout(() => {
-    const seen = document.body.appendChild(document.createElement("pre"));
-    seen.id = "seen";
-    seen.textContent = JSON.stringify((SCRIPT)(frame.contentDocument, frame.contentWindow));
-  }, 1000));
-  frame.srcdoc = document.getElementById("framed").textContent.replaceAll("<|/script", "</" + "script");
-  document.body.append(frame);
-});
-"""
-"""Shows a page as wide as a phone, which a window of Chromium's cannot be."""
-
-
-def framed(page: Path, folder: Path, wide: int, script: str, *arguments: str) -> Any:
-    """What a function of a page's document and window gives, which is so many pixels wide."""
-    text = page.read_text().replace("</script", "<|/script")
-    copy = folder / f"framed-{page.name}"
-    around = FRAMED.replace("WIDE", str(wide)).replace("SCRIPT", script)
-    copy.write_text(
-        f'<!doctype html><body><script type="text/plain" id="framed">{text}</script><script>{around}</script>'
-    )
-    [told] = BeautifulSoup(browse(copy, folder, "--dump-dom", *arguments), "html.parser").select("#seen")
-    return json.loads(told.get_text())
+    return {Path(result["path"]).name: result for result in report.run(OPENED)}

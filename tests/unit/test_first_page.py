@@ -230,6 +230,7 @@ def test_a_series_is_kept_as_means(folded: Folded) -> None:
     levels = np.frombuffer(base64.b64decode(made["bytes"]), np.uint8).reshape(CELLS, made["points"])
     goodput = folded.samples.goodput.values.reshape(CELLS, -1)
     assert made["points"] == goodput.shape[1]
+    assert made["step"] * made["points"] == pytest.approx(float(folded.samples.time[-1]))
     again = levels / 254 * np.array(made["top"], float)[:, None]
     assert np.nanmax(np.abs(again - goodput)) <= np.nanmax(goodput) / 150
 

@@ -25,9 +25,22 @@ from tpcsweep.figures.labels import name_text
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.flags import FLAGS, GRADES, graded
 from tpcsweep.numbers import between, short
-from tpcsweep.pages.cells import doubtful, grid_cells
+from tpcsweep.pages.cells import Cells, doubtful, grid_cells
+from tpcsweep.pages.contract import (
+    Again,
+    Axis,
+    CellColumns,
+    Distinct,
+    FlagWords,
+    Numbered,
+    PageData,
+    Points,
+    Series,
+    Texts,
+    Transfers,
+)
 from tpcsweep.pages.findings import Change, disturbance, findings
-from tpcsweep.pages.forecast import Forecast, gains
+from tpcsweep.pages.forecast import Forecast, Gains, gains
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 
@@ -35,7 +48,9 @@ SERIES_BYTES = 1_500_000  # bytes of all cells' series together, before encoding
 _FINEST, _COARSEST = 160, 24
 """Points of a cell's series: at most the width of a chart, and no series at all below the smaller number."""
 MOST_TRANSFERS = 40_000  # of all cells together
-_LEVELS = 254  # levels of a point, one byte; the next level is a gap
+_GAP = 255  # byte of a point without a sample; those below it are levels
+_NO_SAMPLES = "No time series: the cell has no samples."
+_TOO_LARGE = "The page is too large for time series; the dataset has them."
 _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu", "machine_cpu"),
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
@@ -62,7 +77,6 @@ def page_content(
     or "". `exists` returns whether a path from the page's folder exists.
     """
     summary = with_beyond_path(summary)
-    cells = grid_cells(summary)
     gained = gains(summary, forecast.fitted) if forecast else None
     return {
         "about": dataset_facts(summary),
@@ -76,24 +90,38 @@ def page_content(
         "models": forecast.section if forecast else None,
         "overview": overview,
         "files": [{"path": path, "what": what} for path, what in files],
-        "data": {
-            **_grid(summary),
-            "flags": [_flag(flag, mask=mask) for flag, mask in flag_masks(summary).items() if flag in FLAGS],
-            "limits": [
-                [LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name]]
-                for name, meaning in LIMITS.items()
-            ],
-            "cells": {
-                **_columns(summary),
-                "second": _limit_places(cells.second),
-                "advice": _distinct([*Remedies(cells, gained).of_cells()]),
-            },
-            "points": _points(summary, forecast),
-            "plans": forecast.section["plans"] if forecast else None,
-            "series": _series(summary, samples),
-            "transfers": _transfers(transfers, summary["throughput"].size),
-            "again": _again(summary, exists),
-        },
+        "data": _page_data(summary, samples, transfers, forecast, gained, exists),
+    }
+
+
+def _page_data(
+    summary: xr.Dataset,
+    samples: xr.Dataset,
+    transfers: xr.Dataset,
+    forecast: Forecast | None,
+    gained: Gains | None,
+    exists: Callable[[str], bool],
+) -> PageData:
+    dimensions = [str(name) for name in summary["throughput"].dims]
+    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True))
+    return {
+        "axes": [_axis(summary[name]) for name in dimensions],
+        "x": -1 if places.x is None else dimensions.index(places.x),
+        "y": -1 if places.y is None else dimensions.index(places.y),
+        "facets": [dimensions.index(name) for name in (*places.rows, places.columns) if name is not None],
+        "flags": [
+            {**_flag(flag), "mask": mask} for flag, mask in flag_masks(summary).items() if flag in FLAGS
+        ],
+        "limits": [
+            (LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name])
+            for name, meaning in LIMITS.items()
+        ],
+        "cells": _columns(summary, grid_cells(summary), gained),
+        "points": _points(summary, forecast),
+        "plans": forecast.section["plans"] if forecast else None,
+        "series": _series(summary, samples),
+        "transfers": _transfers(transfers, summary["throughput"].size),
+        "again": _again(summary, exists),
     }
 
 
@@ -164,26 +192,16 @@ def sparkline(summary: xr.Dataset) -> dict[str, str]:
     }
 
 
-def _grid(summary: xr.Dataset) -> dict[str, Any]:
-    """Return the axes in the order of the flattened grid, and the indices of the initial x and y."""
-    dimensions = [str(name) for name in summary["throughput"].dims]
-    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True))
+def _axis(values: xr.DataArray) -> Axis:
+    name = str(values.name)
     return {
-        "axes": [
-            {
-                "label": name_text(name),
-                "repetition": name == REPETITION,
-                "values": [value_text(name, value) for value in summary[name].values.tolist()],
-            }
-            for name in dimensions
-        ],
-        "x": -1 if places.x is None else dimensions.index(places.x),
-        "y": -1 if places.y is None else dimensions.index(places.y),
-        "facets": [dimensions.index(name) for name in (*places.rows, places.columns) if name is not None],
+        "label": name_text(name),
+        "repetition": name == REPETITION,
+        "values": [value_text(name, value) for value in values.values.tolist()],
     }
 
 
-def _columns(summary: xr.Dataset) -> dict[str, Any]:
+def _columns(summary: xr.Dataset, cells: Cells, gained: Gains | None) -> CellColumns:
     messages = summary["message"].values.ravel()
     shown = {name: _texts(summary[name]) for name in _SHOWN if name in summary}
     ok = (summary["status"] == STATUS.index("ok")).values
@@ -194,8 +212,10 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
         "status": summary["status"].values.ravel().tolist(),
         "flags": summary["flags"].values.ravel().tolist(),
         "limit": _limit_places(summary["limit"].values.ravel()),
+        "second": _limit_places(cells.second),
         "shares": _shares(summary),
-        "message": {str(at): str(text) for at, text in enumerate(messages) if text},
+        "advice": _distinct([*Remedies(cells, gained).of_cells()]),
+        "message": _numbered(messages),
         "figures": [
             {
                 "key": name,
@@ -229,29 +249,42 @@ def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
     ]
 
 
-def _points(summary: xr.Dataset, forecast: Forecast | None) -> dict[str, Any]:
+def _points(summary: xr.Dataset, forecast: Forecast | None) -> Points:
     mean = summary["throughput"].where(summary["status"] == STATUS.index("ok")).mean(REPETITION)
     if forecast is None:
-        return {"value": _texts(mean)}
+        return {"value": _texts(mean), "fitted": None, "ratio": None}
     fitted = forecast.fitted.transpose(*mean.dims)
     return {"value": _texts(mean), "fitted": _texts(fitted), "ratio": _texts(fitted / mean.where(mean > 0))}
 
 
-def _distinct(texts: Sequence[str]) -> dict[str, Any]:
+def _distinct(texts: Sequence[str]) -> Distinct:
     number = {text: at for at, text in enumerate(dict.fromkeys(texts))}
     return {"texts": list(number), "at": [number[text] for text in texts]}
 
 
-def _texts(values: ArrayLike) -> list[str | None]:
+def _texts(values: ArrayLike) -> Texts:
     return [short(value) if math.isfinite(value) else None for value in np.ravel(values).tolist()]
 
 
-def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
+def _numbered(texts: Iterable[object]) -> Numbered:
+    return [(at, str(text)) for at, text in enumerate(texts) if text]
+
+
+def _series(summary: xr.Dataset, samples: xr.Dataset) -> Series:
     """Return each cell's goodput as bytes: means over equal times, scaled from zero to the cell's maximum."""
     cells, times = summary["throughput"].size, samples.sizes.get("time", 0)
     points = min(_FINEST, times, SERIES_BYTES // max(cells, 1))
     if points < min(_COARSEST, max(times, 1)) or not times:
-        return None
+        absent = _TOO_LARGE if times else _NO_SAMPLES
+        return {
+            "points": 0,
+            "step": 0.0,
+            "step_text": "",
+            "top": [],
+            "gap": _GAP,
+            "bytes": "",
+            "absent": absent,
+        }
     goodput = samples["goodput"]
     flat = goodput.transpose(*summary["throughput"].dims, "time")
     # One part of the grid at a time, because all samples of many cells would exceed the memory.
@@ -259,17 +292,21 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
     bins = np.arange(times) * points // times
     means = np.concatenate([pd.DataFrame(part.T).groupby(bins).mean().T for part in parts])
     top = np.nan_to_num(means).max(axis=1)
-    levels = np.rint(means / np.where(top > 0, top, 1)[:, None] * _LEVELS)
-    coded = np.nan_to_num(levels, nan=_LEVELS + 1).astype(np.uint8)
+    levels = np.rint(means / np.where(top > 0, top, 1)[:, None] * (_GAP - 1))
+    coded = np.nan_to_num(levels, nan=_GAP).astype(np.uint8)
+    step = float(samples["time"].values[-1]) / points
     return {
         "points": points,
-        "step_text": short(float(samples["time"].values[-1]) / points),
+        "step": step,
+        "step_text": short(step),
         "top": _texts(top),
+        "gap": _GAP,
         "bytes": base64.b64encode(coded.tobytes()).decode(),
+        "absent": _NO_SAMPLES,
     }
 
 
-def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
+def _transfers(transfers: xr.Dataset, cells: int) -> Transfers:
     """Return the first transfers of each cell in the order of their starts, and the number of transfers."""
     names = ["cell", "stream", "start", "end", "rate", "ok", "message"]
     rows = transfers[names].to_dataframe().sort_values(["cell", "start"])
@@ -279,24 +316,27 @@ def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
     return {
         "counts": counts.tolist(),
         "most": most,
-        **{name: kept[name].astype(int).tolist() for name in ("stream", "ok")},
-        **{name: _texts(kept[name]) for name in ("start", "end", "rate")},
-        "message": {str(at): str(text) for at, text in enumerate(kept["message"]) if text},
+        "stream": kept["stream"].astype(int).tolist(),
+        "ok": kept["ok"].astype(int).tolist(),
+        "start": _texts(kept["start"]),
+        "end": _texts(kept["end"]),
+        "rate": _texts(kept["rate"]),
+        "message": _numbered(kept["message"]),
     }
 
 
 def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
     counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
     worst_first = sorted(FLAGS, key=lambda flag: -GRADES.index(FLAGS[flag].grade))
-    return [_flag(flag, count=counts[flag]) for flag in worst_first if counts[flag]]
+    return [{**_flag(flag), "count": counts[flag]} for flag in worst_first if counts[flag]]
 
 
-def _flag(flag: str, **more: Any) -> dict[str, Any]:
+def _flag(flag: str) -> FlagWords:
     known = FLAGS[flag]
-    return {"grade": known.grade, "words": known.words, "meaning": known.meaning, **more}
+    return {"grade": known.grade, "words": known.words, "meaning": known.meaning}
 
 
-def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> dict[str, Any] | None:
+def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> Again | None:
     if "command" not in summary.attrs:
         return None
     names = [str(name) for name in summary["throughput"].dims]

@@ -1,6 +1,17 @@
 "use strict";
 function begin() {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  /** Data with the names of pages/contract.py: any other name is an error, not `undefined`. */
+  function strict(value) {
+    if (Array.isArray(value)) return value.map(strict);
+    if (value === null || typeof value !== "object") return value;
+    return new Proxy(Object.fromEntries(Object.entries(value).map(([name, inside]) => [name, strict(inside)])), {
+      get(known, name) {
+        if (typeof name === "string" && !Object.hasOwn(known, name)) throw new TypeError(`The data of this page have no ${name}.`);
+        return known[name];
+      },
+    });
+  }
+  const data = strict(JSON.parse(document.getElementById("data").textContent));
   const { axes, cells, points, flags, limits, again, plans } = data;
   const find = id => document.getElementById(id);
   const sizes = axes.map(axis => axis.values.length);
@@ -27,7 +38,9 @@ function begin() {
   const amount = text => text === null ? null : Number(text.replace("×10", "e").replace(/[⁻⁰¹²³⁴-⁹]/g, sign => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(sign)]));
   const largest = texts => texts.reduce((most, text) => text !== null && !(amount(text) <= amount(most)) ? text : most, "0");
   const top = largest([...points.value, ...points.fitted ?? []]);
-  const colour = share => {
+  const highest = amount(top) || 1; // without throughput there is a scale all the same
+  const colour = value => {
+    const share = amount(value) / highest;
     const place = Math.min(1, Math.max(0, share)) * (VIRIDIS.length - 1), low = Math.min(Math.floor(place), VIRIDIS.length - 2);
     return VIRIDIS[low].map((part, at) => Math.round(part + (VIRIDIS[low + 1][at] - part) * (place - low)));
   };
@@ -82,8 +95,8 @@ function begin() {
   }
   function look(point) {
     if (state.show === "limit") return [point.bound.length ? rgb(limits[point.bound[0]][2].slice(1)) : rgb("e4e4e4"), point.mean];
-    if (state.show === "value") return [colour(amount(point.mean) / amount(top)), point.mean];
-    if (state.show === "fitted") return [colour(amount(points.fitted[point.number]) / amount(top)), points.fitted[point.number]];
+    if (state.show === "value") return [colour(point.mean), point.mean];
+    if (state.show === "fitted") return [colour(points.fitted[point.number]), points.fitted[point.number]];
     // Blue below 1, red above, white where both are the same; a factor of two is full colour.
     const off = Math.max(-1, Math.min(1, Math.log2(amount(points.ratio[point.number] ?? "1")))), to = off < 0 ? [33, 102, 172] : [178, 24, 43];
     return [to.map(part => Math.round(247 + (part - 247) * Math.abs(off))), points.ratio[point.number]];
@@ -131,7 +144,7 @@ function begin() {
       return drawPanel(facet, size);
     }).filter(Boolean);
     board.style.setProperty("--columns", sizesOf.at(-1) ?? 1);
-    const head = 1 + .5 * Math.max(0, ...data.y < 0 ? [] : axes[data.y].values.map(text => text.length)), columns = sizesOf.at(-1) ?? 1;
+    const head = 1 + .5 * Math.min(18, Math.max(0, ...data.y < 0 ? [] : axes[data.y].values.map(text => text.length))), columns = sizesOf.at(-1) ?? 1;
     const cell = Math.max(2.75, Math.min(4.4, ((board.clientWidth / 16 - 1) / columns - head - .8) / sizeOf(data.x))); // rem
     board.style.setProperty("--head", `${head}rem`);
     board.style.setProperty("--panel", Math.max(sizeOf(data.x), sizeOf(data.y)) > DENSE ? "100%" : `${cell * sizeOf(data.x) + head}rem`);
@@ -161,7 +174,8 @@ function begin() {
 
   // ---- a cell
 
-  const series = data.series && Uint8Array.from(atob(data.series.bytes), sign => sign.charCodeAt(0));
+  const series = Uint8Array.from(atob(data.series.bytes), sign => sign.charCodeAt(0));
+  const messages = new Map(cells.message), causes = new Map(data.transfers.message);
   const starts = [0];
   for (const count of data.transfers.counts) starts.push(starts.at(-1) + Math.min(count, data.transfers.most));
   const shell = text => /^[A-Za-z0-9_./=@:,+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
@@ -192,19 +206,15 @@ function begin() {
     ];
   }
   function chart(cell) {
-    if (!series) return make("p", { class: "soft" }, "The page is too large for time series; the dataset has them.");
-    const { points, step } = data.series, high = amount(data.series.top[cell]);
-    const levels = series.subarray(cell * points, (cell + 1) * points);
-    const last = levels.findLastIndex(level => level < 255) + 1;
-    if (!last || !high) return make("p", { class: "soft" }, "There is no time series.");
+    const { points, step, gap } = data.series, levels = series.subarray(cell * points, (cell + 1) * points);
+    const last = levels.findLastIndex(level => level < gap) + 1;
+    if (!last) return make("p", { class: "soft" }, data.series.absent);
+    const high = amount(data.series.top[cell]) || 1; // a cell that moved nothing has its line at zero
     const W = 420, H = 170, left = 42, bottom = 28, above = 8, wide = W - left - 8, tall = H - bottom - above;
     const x = time => left + wide * time / (last * step), y = value => above + tall * (1 - value / high);
-    let path = "", pen = "M";
-    for (let at = 0; at < last; at++) {
-      if (levels[at] === 255) continue; // a gap, or a clock that ticks more slowly
-      path += `${pen}${x((at + .5) * step).toFixed(1)} ${y(levels[at] / 254 * high).toFixed(1)}`;
-      pen = "L";
-    }
+    const known = Array.from({ length: last }, (_, at) => at).filter(at => levels[at] < gap); // without gaps, or a clock that ticks more slowly
+    const spots = known.map(at => `${x((at + .5) * step).toFixed(1)} ${y(levels[at] / (gap - 1) * high).toFixed(1)}`);
+    const path = spots.length > 1 ? `M${spots.join("L")}` : `M${x(known[0] * step).toFixed(1)} ${spots[0].split(" ")[1]}H${x(last * step).toFixed(1)}`;
     const warmup = amount(cells.figures.find(figure => figure.key === "warmup")?.values[cell] ?? null);
     const mean = amount(cells.value[cell]), seconds = `${Math.round(last * step)} s`;
     return make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Goodput over ${seconds}, at most ${data.series.top[cell]} Gbit/s` },
@@ -225,7 +235,7 @@ function begin() {
     const rows = [];
     for (let row = starts[cell]; row < starts[cell + 1]; row++) {
       rows.push(make("tr", {}, ...[transfers.stream, transfers.start, transfers.end, transfers.rate].map(column => make("td", { class: "number" }, `${column[row] ?? ""}`)),
-        make("td", {}, transfers.ok[row] ? "" : `failed${transfers.message[row] ? `: ${transfers.message[row]}` : ""}`)));
+        make("td", {}, transfers.ok[row] ? "" : `failed${causes.has(row) ? `: ${causes.get(row)}` : ""}`)));
     }
     const head = ["stream", "from (s)", "to (s)", "Gbit/s", ""].map(text => make("th", { scope: "col", class: text && "number" }, text));
     return make("details", {}, make("summary", {}, `${count} transfers${rows.length < count ? `, the first ${rows.length} of them` : ""}`),
@@ -248,16 +258,16 @@ function begin() {
     const own = { low: cells.low[cell], high: cells.high[cell] };
     let others = null;
     if (sizeOf(repeated) > 1) {
-      others = make("select", {}, ...axes[repeated].values.map((text, nth) => make("option", { value: nth, selected: nth === at[repeated] ? "" : null }, text)));
-      others.addEventListener("change", () => { at[repeated] = +others.value; open(flat(at)); panel.querySelector("select").focus(); });
-      others = make("p", {}, make("label", {}, "repetition ", others), point.mean === null ? "" : ` of a mean of ${point.mean} Gbit/s`);
+      const select = make("select", {}, ...axes[repeated].values.map((text, nth) => make("option", { value: nth, selected: nth === at[repeated] ? "" : null }, text)));
+      select.addEventListener("change", () => { at[repeated] = +select.value; open(flat(at)); panel.querySelector("select").focus(); });
+      others = make("p", {}, make("label", {}, "repetition ", select), point.mean === null ? "" : ` of a mean of ${point.mean} Gbit/s`);
     }
     panel.replaceChildren(...[
       make("h3", {}, named(at) || "The cell"), others,
       cells.value[cell] === null
         ? make("p", { class: "value" }, ["not measured", "without a throughput", "failed"][cells.status[cell]])
         : make("p", { class: "value" }, `${cells.value[cell]} `, make("small", {}, `Gbit/s${own.low !== null && own.high !== null ? `, interval ${interval(own)}` : ""}${points.fitted ? `; fitted ${points.fitted[point.number]}` : ""}`)),
-      cells.message[cell] ? make("pre", {}, cells.message[cell]) : null,
+      messages.has(cell) ? make("pre", {}, messages.get(cell)) : null,
       ...advice(cell), ...evidence(cell),
       list.length ? make("ul", {}, ...list.map(flag => make("li", { class: flag.grade }, `${flag.grade}: ${flag.meaning}`))) : make("p", { class: "soft" }, "No flags."),
       chart(cell), transfersOf(cell),
@@ -349,7 +359,6 @@ function begin() {
   function drawSurface() {
     const box = find("surface"), told = find("drawn"), { x: across, y: up } = data;
     if (sizeOf(across) < 2 || sizeOf(up) < 2) { told.textContent = "A surface needs two axes with at least two values."; return; }
-    if (!window.Plotly) document.body.append(make("script", {}, find("plotly").textContent));
     const style = getComputedStyle(document.body), line = getComputedStyle(document.documentElement).getPropertyValue("--line");
     const chosen = coordinates(state.chosen ?? 0), place = (x, y) => chosen.map((at, axis) => axis === across ? x : axis === up ? y : at);
     const grid = Array.from({ length: sizes[up] }, (_, y) => Array.from({ length: sizes[across] }, (_, x) => pointAt(place(x, y))));
@@ -358,18 +367,21 @@ function begin() {
     const escaped = text => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\n", "<br>");
     const texts = grid.map((row, y) => row.map((point, x) => escaped(said(place(x, y), point))));
     const z = grid.map(row => row.map(point => amount(points.fitted ? points.fitted[point.number] : point.mean)));
+    const patch = (x, y) => [z[y][x], z[y][x + 1], z[y + 1]?.[x], z[y + 1]?.[x + 1]].every(corner => Number.isFinite(corner));
+    box.hidden = !z.some((row, y) => row.some((_, x) => patch(x, y)));
+    if (box.hidden) { told.textContent = "A surface needs four neighbouring cells with a throughput."; return; }
+    if (!window.Plotly) document.body.append(make("script", {}, find("plotly").textContent));
     const known = grid.flatMap((row, y) => row.map((point, x) => ({ x, y, z: amount(point.mean), text: texts[y][x] }))).filter(one => one.z !== null);
     const measured = points.fitted ? [{ type: "scatter3d", mode: "markers", ...Object.fromEntries(["x", "y", "z", "text"].map(key => [key, known.map(one => one[key])])), marker: { size: 4, color: style.color }, hovertemplate: "%{text}<extra>measured</extra>" }] : [];
-    box.hidden = false;
     box.dataset.drawn = "yes";
     const far = Math.max(1, box.clientHeight / box.clientWidth); // on a phone it is as wide as it was high
     try {
       window.Plotly.react(box, [{
-        type: "surface", z, colorscale: "Viridis", cmin: 0, cmax: amount(top), connectgaps: false, opacity: points.fitted ? .85 : 1,
+        type: "surface", z, colorscale: "Viridis", cmin: 0, cmax: highest, connectgaps: false, opacity: points.fitted ? .85 : 1,
         text: texts, hovertemplate: "%{text}<extra></extra>", colorbar: { title: { text: "Gbit/s" }, thickness: 12 }, showscale: innerWidth > 700,
       }, ...measured], {
         margin: { l: 0, r: 0, t: 44, b: 0 }, paper_bgcolor: "rgba(0,0,0,0)", modebar: { bgcolor: "rgba(0,0,0,0)", color: style.color }, font: { color: style.color, family: style.fontFamily },
-        scene: { xaxis: axis(across), yaxis: axis(up), zaxis: { title: { text: "Gbit/s" }, gridcolor: line, zerolinecolor: line, range: [0, amount(top)] }, camera: { eye: { x: -1.5 * far, y: -1.5 * far, z: .9 * far }, center: { x: 0, y: 0, z: -.2 } } },
+        scene: { xaxis: axis(across), yaxis: axis(up), zaxis: { title: { text: "Gbit/s" }, gridcolor: line, zerolinecolor: line, range: [0, highest] }, camera: { eye: { x: -1.5 * far, y: -1.5 * far, z: .9 * far }, center: { x: 0, y: 0, z: -.2 } } },
       }, { responsive: true, displaylogo: false });
       told.textContent = `${points.fitted ? "surface: fitted; dots: measured; " : ""}${named(chosen, several.filter(axis => axis !== across && axis !== up))}`;
     } catch (error) { told.textContent = `This browser cannot draw it: ${error.message}`; }
