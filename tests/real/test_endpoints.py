@@ -18,10 +18,12 @@ from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, HttpDoors
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools import TOOLS
+from tpcsweep.urls import OwnFile
 
 from tests.support.sites import MIB, files, seconds
 from tests.support.storage import Storage, deployed, storage_of
@@ -154,8 +156,8 @@ def test_check_names_doors_that_do_not_answer(storage: Storage) -> None:
 def test_files_that_cannot_be_deleted_end_the_cell_and_are_reaped(
     storage: Storage, tmp_path: Path, tool: str, kind: type[Doors]
 ) -> None:
-    def refused(_: Doors, url: str) -> bool:
-        raise DoorError(f"DELETE {url}: not now")
+    def refused(_: Doors, file: OwnFile) -> bool:
+        raise DoorError(f"DELETE {file.url}: not now")
 
     settings = storage.settings_for(tool)
     with (

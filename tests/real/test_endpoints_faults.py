@@ -19,8 +19,9 @@ from tpcsweep.configuration.endpoints import Budget, Endpoints
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors
+from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.spending import BudgetError
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools import Credentials, Transfer
 from tpcsweep.tools.curl import macaroon_request
 from tpcsweep.tools.native import Copier

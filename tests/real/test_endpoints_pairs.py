@@ -42,7 +42,7 @@ def test_copies_use_the_doors_of_both_ends(storage: Storage, tmp_path: Path, too
     assert len(versions) == 2, "both ends tell their release"
     active, other = ("destination", "source") if mode == "pull" else ("source", "destination")
     expected = {(where(active), where(other)): 20, (where(f"{active}-2"), where(f"{other}-2")): 20}
-    assert copies(storage, site.name) == expected
+    assert copies(storage, site.made[active].name) == expected
 
 
 def test_check_tries_each_door(storage: Storage) -> None:

@@ -17,14 +17,17 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.checks import check
-from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors, explained
+from tpcsweep.testbeds.endpoints.doors import DoorError
+from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools import TOOLS, Credentials
 from tpcsweep.tools.base import Transfer
 from tpcsweep.tools.native import Copier
+from tpcsweep.urls import NewFolder, made_up
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import serving
@@ -100,20 +103,25 @@ def test_a_local_folder_has_the_credentials_of_the_other_end() -> None:
 
 
 def test_local_folders_answer_like_servers(tmp_path: Path) -> None:
-    doors, folder = LocalDoors(), f"file://{tmp_path}/new"
-    assert doors.names(folder) is doors.size(f"{folder}/file") is None
-    assert doors.delete(f"{folder}/") is False
+    doors, new = LocalDoors(), NewFolder(f"file://{tmp_path}/new", made_up())
+    assert doors.names(new) is doors.size(f"{new.url}/file") is None
+    assert not doors.lists(new.url)
+    assert doors.clear(new) == 0
     with pytest.raises(DoorError, match="No such file"):
-        doors.upload(f"{folder}/file", lambda: [b"abc"], 3)
-    doors.make_folder(f"{folder}/")
-    doors.upload(f"{folder}/file", lambda: [b"a", b"bc"], 3)
-    assert (doors.names(folder), doors.size(f"{folder}/file")) == (["file"], 3)
-    assert doors.download(f"{folder}/file") == b"abc"
-    assert doors.checksum(f"{folder}/file") == "adler32=024d0127"
-    with pytest.raises(DoorError, match="not empty"):
-        doors.delete(f"{folder}/")
-    assert (doors.empty(folder), doors.delete(f"{folder}/")) == (1, True)
-    assert list(tmp_path.iterdir()) == []
+        doors.make_folder(new)
+    (tmp_path / "new").mkdir()
+    made = doors.make_folder(new)
+    with pytest.raises(DoorError, match="File exists"):
+        doors.make_folder(new)
+    file = made.file("file")
+    doors.upload(file, lambda: [b"a", b"bc"], 3)
+    assert (doors.names(made), doors.size(file.url)) == (["file"], 3)
+    assert doors.download(file.url) == b"abc"
+    assert doors.checksum(file.url) == "adler32=024d0127"
+    assert doors.clear(new) == 0, "its creation is not confirmed, and it is not empty"
+    assert doors.clear(made) == 1
+    assert doors.delete(file) is False
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 @pytest.mark.parametrize("missing", ["budget", "max_streams"])

@@ -15,6 +15,8 @@ from tpcsweep.configuration.endpoints import EndpointPair, Endpoints, Login
 from tpcsweep.tools.base import ANONYMOUS
 
 COMMAND_SECONDS = 60.0
+PREFIX = "tpcsweep-"
+"""Of the private folders' names."""
 
 
 class CredentialError(Exception):
@@ -27,7 +29,7 @@ def written(settings: Endpoints, pair: EndpointPair) -> Iterator[Path]:
     folders = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108
     memory = next((folder for folder in folders if os.access(folder, os.W_OK | os.X_OK)), None)
     # It has mode 700.
-    with tempfile.TemporaryDirectory(prefix="tpcsweep-", dir=memory, ignore_cleanup_errors=True) as made:
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=memory, ignore_cleanup_errors=True) as made:
         _write(Path(made), settings, pair)
         yield Path(made)
 

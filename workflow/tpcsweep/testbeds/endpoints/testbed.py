@@ -7,14 +7,14 @@ import secrets as random
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import psutil
 
 from tpcsweep import processes
-from tpcsweep.client import ClientError, Event, process_client
+from tpcsweep.client import ClientError, process_channel
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
@@ -23,12 +23,14 @@ from tpcsweep.linux import signals
 from tpcsweep.measure import cell, provenance
 from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets, trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.fixes import explained_copy
 from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.tools import Credentials
+from tpcsweep.urls import MadeFolder, NewFolder, made_up
 
 EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
 
@@ -51,8 +53,9 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     ledger.reap(settings)
     with contextlib.ExitStack() as undo:
         private = undo.enter_context(secrets.written(settings, pair))
-        name = f"tpcsweep-{random.token_hex(6)}"
-        folders = {role: f"{getattr(pair, role).urls[0]}/{name}" for role in ("source", "destination")}
+        folders = {
+            role: NewFolder(getattr(pair, role).urls[0], made_up()) for role in ("source", "destination")
+        }
         if pair.source.file:
             del folders["source"]
         try:
@@ -64,14 +67,11 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             raise secrets.CredentialError(
                 f"the certificate cannot be used: {error.strerror or error}"
             ) from error
-        entry = ledger.begin(undo, name, pair.name, folders, private)
+        entry = ledger.begin(undo, pair.name, folders, private)
         undo.push(partial(_cleared, doors, entry))
         undo.callback(signals.ignore_signals)
         request.stage(f"making folders for {request.deployment}")
-        for role, folder in folders.items():
-            doors[role].make_folder(f"{folder}/")
-            doors[role].upload(f"{folder}/trial", lambda: [b"\n"], 1)
-            doors[role].delete(f"{folder}/trial")
+        made = {role: _made(doors[role], entry, role, getattr(pair, role).urls) for role in folders}
         home = private / "client"
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
@@ -79,14 +79,11 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
         process = processes.start(command, processes.python(home), start_new_session=True, **pipes)
         undo.callback(_ended, process)
-        markers: list[Event] = []
         site = EndpointsSite(
             pair=pair,
-            folders_made=folders,
-            name=name,
+            made=made,
             doors=doors,
-            client=process_client(process, markers.append),
-            markers=markers,
+            channel=process_channel(process),
             process=process,
             private=private,
             logins=settings.logins(pair),
@@ -96,6 +93,17 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         )
         undo.callback(site.close)
         yield site
+
+
+def _made(door: Doors, entry: ledger.Entry, role: str, folder_urls: Sequence[str]) -> MadeFolder:
+    """Create a folder of an end, see it at the end's other doors, and try to write and delete a file in it."""
+    folder = door.make_folder(entry.folders[role])
+    entry.made(role, folder)
+    for url in folder_urls[1:]:
+        door.require(folder.at(url))
+    door.upload(folder.file("trial"), lambda: [b"\n"], 1)
+    door.delete(folder.file("trial"))
+    return folder
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
@@ -148,7 +156,8 @@ def measure(
     """Measure a cell like `measure.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
     result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
-    return {**result, "message": explained(result["message"])}
+    words = [explained_copy(result["message"], wanted.copy_mode), site.unseen()]
+    return {**result, "message": "; ".join(filter(None, words))}
 
 
 def reap(settings: Endpoints) -> list[str]:
