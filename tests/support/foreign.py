@@ -19,7 +19,6 @@ from urllib.parse import unquote
 
 OWN = re.compile(r"/tpcsweep-[0-9a-f]+(/|$)")
 FOREIGN = b"precious"
-UNTRUSTED = b"failure: SSL certificate problem: unable to get local issuer certificate\n"
 
 
 @dataclass
@@ -40,10 +39,11 @@ class Foreign:
     """Of all copies."""
     kept: float = 1.0
     """The share of a copied file that is kept."""
-    hidden: bool = False
-    """Whether HEAD is refused for everything below tpcsweep's folders."""
+    hidden: str = "?"
+    """HEAD is refused for paths that contain this."""
     redirect: str = ""
-    """Where requests that write are sent, if anywhere."""
+    """Where requests of the methods `redirected` are sent, if anywhere."""
+    redirected: tuple[str, ...] = ()
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path as sent, and headers of each request."""
     changed: list[tuple[str, str]] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle_any(self) -> None:
         self.door.asked.append((self.command, self.path, dict(self.headers.items())))
         self.content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.door.redirect and self.command in ("MKCOL", "PUT", "DELETE", "COPY"):
+        if self.door.redirect and self.command in self.door.redirected:
             return self.say(307, Location=self.door.redirect)
         getattr(self, f"on_{self.command.lower()}")(self.door.path(self.path))
 
@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def on_head(self, path: str) -> None:
         content = self.door.files.get(path)
-        if self.door.hidden and OWN.search(path):
+        if self.door.hidden in path:
             return self.say(403)
         self.say(404) if content is None else self.say(200, Content_Length=len(content))
 

@@ -121,6 +121,8 @@ class Tool(ABC):
     authorizations: Sequence[str] = ("macaroons",)  # supported authorizations in addition to `usual`
     needs_tls: str | None = None
     """Reason why its data must be encrypted if servers require credentials, or None."""
+    follows_in_clear = False
+    """Whether it follows a redirection from https to http, and shows a token there."""
     extra: str | None = None
     """Name in `extras.EXTRAS` that installs the tool, or None if set-up always installs it."""
     packages: Sequence[str] = ()  # Debian packages of the tool, by their names in any release

@@ -7,7 +7,7 @@ import secrets as random
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,13 +25,16 @@ from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.fixes import explained_copy
-from tpcsweep.testbeds.endpoints.implementations import recognized
+from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
-from tpcsweep.tools import Credentials
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
+from tpcsweep.tools import TOOLS, Credentials
 from tpcsweep.urls import MadeFolder, NewFolder, made_up
 
+TRIAL = "trial"
+"""Name of a file of one byte, by which a deployment tries its rights."""
 EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
 
 
@@ -72,6 +75,10 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         undo.callback(signals.ignore_signals)
         request.stage(f"making folders for {request.deployment}")
         made = {role: _made(doors[role], entry, role, getattr(pair, role).urls) for role in folders}
+        if any(TOOLS[tool].follows_in_clear for tool in request.tools) and Credentials(private).needed:
+            _require_encrypted_copies(doors, made, pair)
+        for role, folder in made.items():
+            doors[role].delete(folder.file(TRIAL))
         home = private / "client"
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
@@ -96,14 +103,29 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
 
 
 def _made(door: Doors, entry: ledger.Entry, role: str, folder_urls: Sequence[str]) -> MadeFolder:
-    """Create a folder of an end, see it at the end's other doors, and try to write and delete a file in it."""
+    """Create a folder of an end, see it at the end's other doors, and write a file in it."""
     folder = door.make_folder(entry.folders[role])
     entry.made(role, folder)
     for url in folder_urls[1:]:
         door.require(folder.at(url))
-    door.upload(folder.file("trial"), lambda: [b"\n"], 1)
-    door.delete(folder.file("trial"))
+    door.upload(folder.file(TRIAL), lambda: [b"\n"], 1)
     return folder
+
+
+def _require_encrypted_copies(
+    doors: Mapping[str, Doors], made: Mapping[str, MadeFolder], pair: EndpointPair
+) -> None:
+    """Raise DoorError if a door redirects COPY to http. Whether the copies succeed is of no interest."""
+    file = f"{pair.source.urls[0]}/{pair.source.file}"
+    source = made["source"].file(TRIAL).url if "source" in made else file
+    copy = made["destination"].file(f"{TRIAL}-copy")
+    for role, url, other in (
+        ("destination", copy.url, {"Source": source}),
+        ("source", source, {"Destination": copy.url}),
+    ):
+        if isinstance(door := doors[role], HttpDoors):
+            door.request("COPY", url, {**ALWAYS, **other, "Overwrite": "F"})
+    doors["destination"].delete(copy)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
