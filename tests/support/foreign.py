@@ -98,10 +98,14 @@ class Handler(BaseHTTPRequestHandler):
         self.door.asked.append((self.command, self.path, dict(self.headers.items())))
         self.content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.door.redirect and self.command in self.door.redirected:
-            return self.say(307, Location=self.door.redirect)
+            self.say(307, Location=self.door.redirect)
+            return
         getattr(self, f"on_{self.command.lower()}")(self.door.path(self.path))
 
-    do_GET = do_HEAD = do_PUT = do_DELETE = do_MKCOL = do_PROPFIND = do_OPTIONS = do_COPY = handle_any
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("do_"):
+            return self.handle_any
+        raise AttributeError(name)
 
     def say(self, status: int, body: bytes = b"", **headers: Any) -> None:
         self.send_response(status)
@@ -117,7 +121,8 @@ class Handler(BaseHTTPRequestHandler):
     def on_head(self, path: str) -> None:
         content = self.door.files.get(path)
         if self.door.hidden in path:
-            return self.say(403)
+            self.say(403)
+            return
         self.say(404) if content is None else self.say(200, Content_Length=len(content))
 
     def on_get(self, path: str) -> None:
@@ -126,14 +131,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def on_propfind(self, path: str) -> None:
         if path not in self.door.folders:
-            return self.say(404)
+            self.say(404)
+            return
         inside = [name for name in (*self.door.folders, *self.door.files) if posixpath.dirname(name) == path]
         hrefs = "".join(f"<D:href>{name}</D:href>" for name in (f"{path}/", *inside) if name != "/")
         self.say(207, f"<D:multistatus>{hrefs}</D:multistatus>".encode())
 
     def on_mkcol(self, path: str) -> None:
         if path in self.door.folders or path in self.door.files:
-            return self.say(self.door.exists)
+            self.say(self.door.exists)
+            return
         self.door.created.add(path)
         self.door.changed.append(("MKCOL", path))
         self.door.folders.add(path)
@@ -170,7 +177,8 @@ class Handler(BaseHTTPRequestHandler):
                 put = urllib.request.Request(str(destination), door.files[path], method="PUT")
                 urllib.request.urlopen(put, timeout=20).close()
         except (OSError, http.client.HTTPException, KeyError) as error:
-            return self.say(500, f"failure: {error}".encode())
+            self.say(500, f"failure: {error}".encode())
+            return
         self.say(door.status, door.copies.encode())
 
 

@@ -69,7 +69,16 @@ def redirector_of(storage: Storage, role: str) -> Iterator[str]:
 def _started(program: str, place: Path) -> subprocess.Popen[bytes]:
     become = ["setpriv", "--reuid=xrootd", "--regid=xrootd", "--clear-groups", "--pdeathsig", "KILL"]
     name = place.name.removeprefix("cluster-")
-    command = [*become, program, "-c", str(place / "server.cfg"), "-l", str(place / f"{program}.log"), "-n", name]
+    command = [
+        *become,
+        program,
+        "-c",
+        str(place / "server.cfg"),
+        "-l",
+        str(place / f"{program}.log"),
+        "-n",
+        name,
+    ]
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(place)}
     return subprocess.Popen(command, cwd=place, env=environment)
 

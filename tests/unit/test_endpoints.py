@@ -18,7 +18,7 @@ from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.checks import check
 from tpcsweep.testbeds.endpoints.doors import DoorError
-from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
+from tpcsweep.testbeds.endpoints.fixes import explained
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split

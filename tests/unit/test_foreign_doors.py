@@ -29,8 +29,43 @@ from tests.support.storage import deployed
 
 TESTBED = testbeds.load_testbed("endpoints")
 KIB = 1 << 10
-PIECES = ("a", "test", "run", "#", "?", "&x=1", ";v=1", "..", ".", "", "%2f", "%2F..", "%23", "%3f", "%00", "%25")
-PIECES += ("%2e%2e", "%20", " ", "\\", "é", "\n", "a@b", ":", "~", "{x}", "[1]", "*", "$HOME", "|", "%zz", "'", '"')
+PIECES = (
+    "a",
+    "test",
+    "run",
+    "#",
+    "?",
+    "&x=1",
+    ";v=1",
+    "..",
+    ".",
+    "",
+    "%2f",
+    "%2F..",
+    "%23",
+    "%3f",
+    "%00",
+    "%25",
+)
+PIECES += (
+    "%2e%2e",
+    "%20",
+    " ",
+    "\\",
+    "é",
+    "\n",
+    "a@b",
+    ":",
+    "~",
+    "{x}",
+    "[1]",
+    "*",
+    "$HOME",
+    "|",
+    "%zz",
+    "'",
+    '"',
+)
 PATHS = st.lists(st.lists(st.sampled_from(PIECES), max_size=3).map("".join), max_size=4).map("/".join)
 QUICK = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
@@ -44,7 +79,10 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def settings(door: Foreign, source: str = "/test", destination: str = "/test", **changes: Any) -> Endpoints:
-    ends = {"source": {"urls": [f"{door.url}{source}"]}, "destination": {"urls": [f"{door.url}{destination}"]}}
+    ends = {
+        "source": {"urls": [f"{door.url}{source}"]},
+        "destination": {"urls": [f"{door.url}{destination}"]},
+    }
     content = {"kind": "endpoints", "budget": {"bytes": 1 << 30, "time": 600}, "max_streams": 2}
     return Endpoints.model_validate({**content, "pairs": [{"name": "p", **ends}], **changes})
 
@@ -139,7 +177,13 @@ def test_sizes_that_cannot_be_asked_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("status", "body", "well"),
-    [(201, "", True), (204, "", True), (202, "", False), (201, "End\n", False), (202, "success: Created\n", True)],
+    [
+        (201, "", True),
+        (204, "", True),
+        (202, "", False),
+        (201, "End\n", False),
+        (202, "success: Created\n", True),
+    ],
 )
 def test_check_and_tools_judge_an_answer_alike(tmp_path: Path, status: int, body: str, well: bool) -> None:
     with foreign_door(status=status, copies=body) as door:
@@ -191,7 +235,7 @@ def test_no_credential_follows_a_redirection_to_http(secrets: Path, tmp_path: Pa
         door.add("/test")
         accepted = settings(door, **logins)
         door.redirect, door.redirected = f"{plain.url}/x?authz=Bearer%20of-the-user", ("COPY",)
-        refused = pytest.raises((DoorError, AssertionError), match="redirected to http|not supported")
+        refused = pytest.raises((DoorError, AssertionError), match=r"redirected to http|not supported")
         with refused, deployed(accepted, tmp_path, pair="p", tool=tool) as (_, measure):
             raise AssertionError(measure(files(1))["message"])
         rows = [row for row in trial.findings(accepted) if row.status == "failed"]

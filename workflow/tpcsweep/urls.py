@@ -34,7 +34,9 @@ def folder_url(text: str) -> str:
     if not found or scheme not in SCHEMES or not host:
         raise ValueError("the URL of a folder, such as davs://se.example.org:443/store/test or file:///path")
     if "?" in rest or "#" in rest:
-        raise ValueError("the URL of a folder, without ? and #: servers do not read what follows as a part of the path")
+        raise ValueError(
+            "the URL of a folder, without ? and #: servers do not read what follows as a part of the path"
+        )
     _require_host(host)
     if scheme.startswith("root"):
         parts = parts[1:] if parts[:1] == [""] and len(parts) > 1 else parts  # root://host//path

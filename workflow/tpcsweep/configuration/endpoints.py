@@ -30,8 +30,8 @@ def _url(text: str) -> str:
     try:
         return urls.folder_url(text)
     except ValueError as error:
-        secret = r"(?<=//)[^/]*(?=@)|(?<=[?]).*"
-        raise fault(str(error), quoted(re.sub(secret, "…", text))) from None
+        hidden = r"(?<=//)[^/]*(?=@)|(?<=[?]).*"
+        raise fault(str(error), quoted(re.sub(hidden, "…", text))) from None
 
 
 def _file(text: str) -> str:
@@ -181,7 +181,9 @@ class Endpoints(Settings):
             if pair.place != "client" and "https" in pair.protocols and any(login.token for login in logins):
                 only = "a proxy, or certificate and key: davix takes a token only by its command line"
                 yield place, "token with a local folder", only
-            clear = [url for end in (pair.source, pair.destination) for url in end.urls if urls.unencrypted(url)]
+            clear = [
+                url for end in (pair.source, pair.destination) for url in end.urls if urls.unencrypted(url)
+            ]
             if clear and not all(login.empty for login in logins):
                 allowed = "https:// or davs:// with credentials: by http:// anyone on the path can read them"
                 yield place, f"credentials with {clear[0]}", allowed

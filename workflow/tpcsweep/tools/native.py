@@ -21,7 +21,15 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from tpcsweep.tools.base import Answers, Credentials, OnMarker, Transfer, Worker, copy_succeeded, parse_transfer
+from tpcsweep.tools.base import (
+    Answers,
+    Credentials,
+    OnMarker,
+    Transfer,
+    Worker,
+    copy_succeeded,
+    parse_transfer,
+)
 from tpcsweep.tools.curl import macaroon_request
 from tpcsweep.urls import unencrypted
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that third-party copies report as complete: their sizes at the destination decide, then they are deleted."""
+"""Files of transfers that a tool reports as ended: their size at the destination is asked, then they are deleted."""
 
 import time
 from collections import Counter, deque

@@ -20,7 +20,9 @@ FIXES = {
     r"certificate verify failed|self.signed|unable to get local issuer": "set ca to the CA of the server's certificate",
 }
 """Fixes of failures of tpcsweep's own requests."""
-_UNTRUSTED = re.compile(r"certificate verify|local issuer|self.signed|CA certificates|peer certificate", re.IGNORECASE)
+_UNTRUSTED = re.compile(
+    r"certificate verify|local issuer|self.signed|CA certificates|peer certificate", re.IGNORECASE
+)
 _OWN_TLS = re.compile(r"\[SSL: |\(Neon\)|curl: \(60\)|exit code 60\b")
 """A failure of the TLS connection of the tool itself: ssl of Python, davix, CURLE_PEER_FAILED_VERIFICATION."""
 _OTHER_END = re.compile(r"failure: .*(\b40[13]\b|Unauthorized|Forbidden)", re.IGNORECASE | re.DOTALL)
@@ -38,9 +40,15 @@ def explained_copy(failure: str, copy_mode: str) -> str:
     active, passive = ("destination", "source") if copy_mode == "pull" else ("source", "destination")
     if _UNTRUSTED.search(failure) and not _OWN_TLS.search(failure):
         # Both ends were asked with `ca` before, so the refusing end is the one that connects to the other.
-        return _with(failure, f"the {active}'s server does not trust the {passive}'s CA: ask its administrator to add it")
+        return _with(
+            failure,
+            f"the {active}'s server does not trust the {passive}'s CA: ask its administrator to add it",
+        )
     if _OTHER_END.search(failure):
-        return _with(failure, f"the {passive} refuses the {active}'s request with the {passive}'s credential: {_DENIED}")
+        return _with(
+            failure,
+            f"the {passive} refuses the {active}'s request with the {passive}'s credential: {_DENIED}",
+        )
     return explained(failure)
 
 

@@ -121,7 +121,9 @@ def reap(settings: Endpoints) -> tuple[list[str], list[str]]:
             problems.append(str(error))
             continue
         pair = next((pair for pair in settings.pairs if pair.name == entry.pair), None)
-        if not pair or any(folder.door not in getattr(pair, role).urls for role, folder in entry.folders.items()):
+        if not pair or any(
+            folder.door not in getattr(pair, role).urls for role, folder in entry.folders.items()
+        ):
             continue
         count, wrong = _reaped(settings, pair, entry)
         if Path(entry.secrets).name.startswith(secrets.PREFIX):

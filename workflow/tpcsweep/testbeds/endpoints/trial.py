@@ -76,9 +76,7 @@ class _Trial:
 
     def rows(self) -> Row:
         with ExitStack() as held:
-            self._entry = ledger.begin(
-                held, self._pair.name, self._folders, self._credentials.folder
-            )
+            self._entry = ledger.begin(held, self._pair.name, self._folders, self._credentials.folder)
             left: list[str] = []
             try:
                 usable = True
@@ -235,7 +233,9 @@ class _Trial:
             raise LookupError("a token is used" if role in self._tokens else "anonymous")
         kind = {"Content-Type": "application/macaroon-request"}
         text = macaroon_request(role, self._credentials).encode()
-        answer = door.ok("POST", f"{self._folders[role].url}/", headers=kind, body=lambda: [text], size=len(text))
+        answer = door.ok(
+            "POST", f"{self._folders[role].url}/", headers=kind, body=lambda: [text], size=len(text)
+        )
         try:
             self._tokens[role] = str(json.loads(answer.body)["macaroon"])
         except (ValueError, KeyError, TypeError):

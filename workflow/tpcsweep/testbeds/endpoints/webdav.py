@@ -191,7 +191,9 @@ class HttpDoors(Doors):
     def names(self, folder: NewFolder) -> list[str] | None:
         answer = self._propfind(folder.url)
         try:
-            return None if answer.status == 404 else members(answer.body.decode(errors="replace"), folder.name)
+            return (
+                None if answer.status == 404 else members(answer.body.decode(errors="replace"), folder.name)
+            )
         except ValueError as error:
             raise OtherFolderError(f"PROPFIND {folder.url}/: {error}. {ANOTHER}") from None
 
