@@ -14,11 +14,12 @@ import pytest
 from pydantic import ValidationError
 from tpcsweep.configuration.endpoints import Budget, Endpoints, Login
 from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.checks import check
 from tpcsweep.testbeds.endpoints.doors import DoorError
-from tpcsweep.testbeds.endpoints.fixes import explained
+from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
@@ -54,6 +55,54 @@ KEY = {"certificate": "c", "key": "k"}
         ("file:///", {}, "URL of a folder"),
         ("davs://", {}, "URL of a folder"),
         ("davs://a/x?authz=secret", {}, "URL of a folder"),
+        *(
+            (f"davs://a.example/{path}", {}, "without .* between two slashes")
+            for path in ("a//b", "../b", "a/./b", "%2e%2e/b", "/a", "a//")
+        ),
+        *(
+            (f"https://a.example/a{mark}b", {}, "others as %XX, but never")
+            for mark in (
+                "%2f",
+                "%2F",
+                "%5c",
+                "%23",
+                "%3f",
+                "%00",
+                "%0a",
+                "%25",
+                "%zz",
+                ";",
+                " ",
+                "é",
+                "\\",
+                "\n",
+                "{b}",
+            )
+        ),
+        *((f"davs://a.example/a{mark}b", {}, "without . and #") for mark in ("#", "?")),
+        ("root://a.example//a b", {}, "root:// only letters"),
+        ("root://a.example//a%20b", {}, "root:// only letters"),
+        ("root://a.example/", {}, "without .* between"),
+        ("file:///x/../y", {}, "without .* between"),
+        ("file:///x#1", {}, "in a local path"),
+        ("davs://me:secret@a.example/x", {}, "credentials belong in"),
+        *(
+            (f"davs://{host}/x", {}, "host or host:port")
+            for host in ("a:0", "a:99999", "a:b", "-a", "a b", "[g]")
+        ),
+        ("davs://a/x", {"pair": {"source": {"urls": ["davs://a/x"], "file": "../b"}}}, "between two slashes"),
+        *(
+            ("http://a.example/x", {"credentials": login}, "anyone on the path can read")
+            for login in ({"token_file": "t"}, {"token_command": "t"}, {"proxy": "p"}, KEY)
+        ),
+        (
+            "davs://a/x",
+            {
+                "pair": {"destination": {"urls": ["http://127.0.0.1/y"], "credentials": {}}},
+                "credentials": {"token_file": "t"},
+            },
+            "anyone on the path can read",
+        ),
         ("root://a.example/x", {}, "for both ends"),
         ("root://a.example/x", {"pair": {"destination": ROOT_URL}, "credentials": KEY}, "a proxy"),
         # A local folder needs a server at the other end and a credential that its tools can show.
@@ -67,6 +116,13 @@ KEY = {"certificate": "c", "key": "k"}
 def test_settings_that_no_tool_can_use_are_refused(url: str, changes: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         settings(url, **changes)
+
+
+def test_a_secret_in_a_url_is_not_repeated() -> None:
+    for url in ("davs://me:secret@a.example/x", "davs://a.example/x?authz=secret"):
+        with pytest.raises(ConfigurationError, match="testbed.yaml: pairs") as refused:
+            validated(Endpoints, {"pairs": [{"name": "a", "source": {"urls": [url]}}]}, "testbed.yaml")
+        assert "secret" not in str(refused.value)
 
 
 def test_a_pair_by_the_root_protocol_has_one_form() -> None:
@@ -196,6 +252,33 @@ def test_failures_say_what_to_do(failure: str, fix: str) -> None:
     assert fix in text.removeprefix(failure)
     assert explained(text) == text
     assert fix or text == failure
+
+
+UNTRUSTED = "SSL certificate problem: unable to get local issuer certificate"
+
+
+@pytest.mark.parametrize(
+    ("failure", "mode", "fix"),
+    [
+        (
+            f"HTTP 500 Error: Failure: {UNTRUSTED}",
+            "pull",
+            "destination's server does not trust the source's CA",
+        ),
+        (f"exit code 0: failure: {UNTRUSTED}", "push", "source's server does not trust the destination's CA"),
+        (f"exit code 60: curl: (60) {UNTRUSTED}", "pull", "set ca"),
+        ("a:1: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable", "pull", "set ca"),
+        ("failure: Remote side failed with status code 403", "pull", "the source refuses the destination's"),
+        ("failure: Remote side failed with status code 401", "push", "the destination refuses the source's"),
+        ("HTTP 401 Unauthorized: ", "pull", "does not accept the credential"),
+        ("HTTP 403 Forbidden: ", "pull", "ask for the right"),
+    ],
+)
+def test_the_fix_of_a_copy_names_the_end_that_refuses(failure: str, mode: str, fix: str) -> None:
+    text = explained_copy(failure, mode)
+    assert text.startswith(f"{failure}. Fix: ")
+    assert fix in text
+    assert explained_copy(text, mode) == text
 
 
 BROKEN_OFF = b"%x\r\n%s\r\n" % (len(said := b"End\nfailure: no route\nto b.example"), said)

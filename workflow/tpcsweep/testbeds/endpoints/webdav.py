@@ -121,6 +121,14 @@ class HttpDoors(Doors):
     def _once(
         self, method: str, url: str, headers: Mapping[str, str], body: Body | None, size: int
     ) -> Answer:
+        content = {"Content-Length": str(size)} if body else {}
+        expecting = {"Expect": "100-continue"} if body else {}
+        answer = self._sent(method, url, {**headers, **content, **expecting}, body)
+        if expecting and answer.status == http.client.EXPECTATION_FAILED:
+            return self._sent(method, url, {**headers, **content}, body)
+        return answer
+
+    def _sent(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> Answer:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
         connection = (
@@ -128,13 +136,12 @@ class HttpDoors(Doors):
             if parts.scheme == "https"
             else http.client.HTTPConnection(host, port, timeout=PATIENCE)
         )
-        sent = {**headers, **({"Content-Length": str(size), "Expect": "100-continue"} if body else {})}
         try:
             connection.putrequest(method, f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}")
-            for name, value in sent.items():
+            for name, value in headers.items():
                 connection.putheader(name, value)
             connection.endheaders()
-            if body and (early := _early(connection.sock)):
+            if "Expect" in headers and (early := _early(connection.sock)):
                 return early
             try:
                 for block in body() if body else ():
