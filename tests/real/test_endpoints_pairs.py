@@ -28,7 +28,7 @@ def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
 
 def copies(storage: Storage, folder: str) -> Counter[tuple[str, str]]:
     """How often each door began a copy in a folder with a door of the other end, by the servers' logs."""
-    begun = re.compile(rf"event=P(?:ULL|USH)_START, .*{folder}.* remote=https://([\d.]+:\d+)/")
+    begun = re.compile(rf"event=P(?:ULL|USH)_START, .*{folder}/(?!trial).* remote=https://([\d.]+:\d+)/")
     return Counter((where(door), other) for door in DOORS for other in begun.findall(storage.log(door)))
 
 

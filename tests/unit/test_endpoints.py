@@ -120,7 +120,7 @@ def test_settings_that_no_tool_can_use_are_refused(url: str, changes: dict[str, 
 
 def test_a_secret_in_a_url_is_not_repeated() -> None:
     for url in ("davs://me:secret@a.example/x", "davs://a.example/x?authz=secret"):
-        with pytest.raises(ConfigurationError, match="testbed.yaml: pairs") as refused:
+        with pytest.raises(ConfigurationError, match=r"testbed\.yaml: pairs") as refused:
             validated(Endpoints, {"pairs": [{"name": "a", "source": {"urls": [url]}}]}, "testbed.yaml")
         assert "secret" not in str(refused.value)
 

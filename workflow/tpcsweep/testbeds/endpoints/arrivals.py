@@ -20,22 +20,20 @@ class Arrivals:
     def __init__(self, door: Doors) -> None:
         self._door = door
         self._pool = ThreadPoolExecutor(WORKERS, "arrivals")
-        self.problems: list[str] = []
-        """Deletions that failed."""
         self.unseen: Counter[str] = Counter()
         """Reasons why sizes could not be asked, with the number of files."""
 
     def look(self, event: Event, file: OwnFile, size: int) -> "Future[Event]":
-        """Begin to delete a file; the event that it returns is a failure if the file had another size."""
+        """Begin to delete a file; return its event: a failure if the size was another, `left` if the file remains."""
         return self._pool.submit(self._looked, event, file, size)
 
     def _looked(self, event: Event, file: OwnFile, size: int) -> Event:
-        failure = event["failure"] or self._failure(file, size)
+        failure, left = event["failure"] or self._failure(file, size), ""
         try:
             self._door.delete(file)
         except DoorError as error:
-            self.problems.append(str(error))
-        return {**event, "failure": failure}
+            left = str(error)
+        return {**event, "failure": failure, "left": left}
 
     def _failure(self, file: OwnFile, size: int) -> str | None:
         try:

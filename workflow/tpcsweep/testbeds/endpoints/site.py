@@ -136,6 +136,7 @@ class EndpointsSite:
     _size: int = 0
     _files: int | None = None
     _began: float = math.inf
+    _problems: list[str] = field(default_factory=list)
     _machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self) -> None:
@@ -217,6 +218,7 @@ class EndpointsSite:
     def received(self, event: Event) -> Arrival:
         """Record a transfer whose file was looked at."""
         size = 0 if event["failure"] else self._size
+        self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
         return Arrival(None, size)
 
@@ -248,14 +250,14 @@ class EndpointsSite:
         try:
             self.doors["destination"].empty(self.made["destination"])
         except DoorError as error:
-            self._arrivals.problems.append(str(error))
+            self._problems.append(str(error))
         self.check()
 
     def check(self) -> None:
         """Raise BrokenError if a deletion failed, the budget is exhausted, or the client has ended."""
         self._note_bytes(len(self.spans))
-        if self._arrivals.problems:
-            raise BrokenError(f"files are left behind: {self._arrivals.problems[0]}")
+        if self._problems:
+            raise BrokenError(f"files are left behind: {self._problems[0]}")
         self.spending.check()
         if self.process.poll() is not None:
             raise BrokenError(f"the client ended with exit code {self.process.returncode}")

@@ -137,9 +137,14 @@ class HttpDoors(Doors):
             else http.client.HTTPConnection(host, port, timeout=PATIENCE)
         )
         try:
-            connection.putrequest(method, f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}")
-            for name, value in headers.items():
-                connection.putheader(name, value)
+            try:
+                connection.putrequest(
+                    method, f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+                )
+                for name, value in headers.items():
+                    connection.putheader(name, value)
+            except ValueError:  # its text would show a token
+                raise HttpError("a header or the path has a character that HTTP does not allow") from None
             connection.endheaders()
             if "Expect" in headers and (early := _early(connection.sock)):
                 return early
@@ -151,8 +156,6 @@ class HttpDoors(Doors):
             answer = connection.getresponse()
             found = {name.lower(): value for name, value in answer.getheaders()}
             return Answer(answer.status, answer.reason, found, answer.read())
-        except ValueError:  # http.client's text would show a token
-            raise HttpError("a header or the path has a character that HTTP does not allow") from None
         finally:
             connection.close()
 
