@@ -94,12 +94,20 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
+    def handle_expect_100(self) -> bool:
+        return self.turned or super().handle_expect_100()
+
+    @property
+    def turned(self) -> bool:
+        return bool(self.door.redirect) and self.command in self.door.redirected
+
     def handle_any(self) -> None:
         self.door.asked.append((self.command, self.path, dict(self.headers.items())))
-        self.content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.door.redirect and self.command in self.door.redirected:
+        if self.turned:  # before the content is read, as redirectors do
+            self.close_connection = True
             self.say(307, Location=self.door.redirect)
             return
+        self.content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         getattr(self, f"on_{self.command.lower()}")(self.door.path(self.path))
 
     def __getattr__(self, name: str) -> object:
