@@ -354,3 +354,14 @@ def test_a_token_command_that_does_not_end_is_named(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(secrets, "COMMAND_SECONDS", 0.05)
     with pytest.raises(secrets.CredentialError, match="token_command did not end"):
         secrets.renew(tmp_path, {"source": Login(token_command="sleep 60")})
+
+
+@pytest.mark.parametrize("token", ["a\nX-Other: b", "a b", "é"])
+def test_a_token_is_the_value_of_one_header_and_never_repeated(tmp_path: Path, token: str) -> None:
+    (file := tmp_path / "token").write_text(token)
+    for login in (Login(token_file=str(file)), Login(token_command=f"cat {file}")):
+        testbed = settings(credentials=login.model_dump())
+        refused = pytest.raises(secrets.CredentialError, match=r"token_.*: not one token")
+        with refused as error, secrets.written(testbed, testbed.pairs[0]):
+            raise AssertionError("written")
+        assert token not in str(error.value)

@@ -272,6 +272,21 @@ def test_a_redirection_out_of_the_own_folder_is_not_followed(tmp_path: Path) -> 
         assert door.wrong() == door.left == []
 
 
+def test_a_door_that_leads_to_another_folder_is_not_written_to(tmp_path: Path) -> None:
+    with foreign_door() as door:
+        for path in ("/test", "/other"):
+            door.add(path)
+        ends = {
+            role: {"urls": [f"{door.url}/test", f"{door.url}/other"]} for role in ("source", "destination")
+        }
+        two = settings(door, pairs=[{"name": "p", **ends}])
+        with pytest.raises(DoorError, match="lead to one folder"), deployed(two, tmp_path, pair="p"):
+            raise AssertionError("deployed")
+        assert "same folder" in {row.check for row in trial.findings(two) if row.status == "failed"}
+        assert door.wrong() == door.left == []
+        assert not any("/other" in path for _, path in door.changed)
+
+
 def test_reap_touches_nothing_that_an_entry_names_without_a_made_up_name(state: Path) -> None:
     with foreign_door() as door:
         door.add("/test/mine")
