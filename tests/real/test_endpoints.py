@@ -18,11 +18,14 @@ from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, HttpDoors
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools import TOOLS
+from tpcsweep.urls import OwnFile
 
+from tests.support.redirector import redirector_of
 from tests.support.sites import MIB, files, seconds
 from tests.support.storage import Storage, deployed, storage_of
 
@@ -66,6 +69,22 @@ def test_a_cell_between_servers_that_run(storage: Storage, tmp_path: Path, tool:
     counted = found["summary"]["throughput_average"] * over / (8 * MIB * 8e-9)
     ended, begun = (sum(time <= over for time in found["transfers"][name]) for name in ("end", "start"))
     assert ended - 0.01 <= counted <= begun + 0.01, "files, of which those under way count in part"
+
+
+@pytest.mark.parametrize("storage", [False], ids=["anybody"], indirect=True)
+def test_a_redirector_of_xrootd_takes_uploads_and_is_a_source(storage: Storage, tmp_path: Path) -> None:
+    """It answers an upload with 307 before it has read the content, and closes the connection."""
+    with redirector_of(storage, "source") as url:
+        ends = {"source": {"urls": [url]}, "destination": {"urls": [storage.url("destination")]}}
+        settings = storage.settings(pairs=[{"name": "loopback", **ends}])
+        assert {"upload", "pull", "push", "delete"} <= done(outcomes(storage, settings))
+        turned = {"source": ends["destination"], "destination": ends["source"]}
+        assert {"upload", "pull"} <= done(
+            outcomes(storage, storage.settings(pairs=[{"name": "back", **turned}]))
+        )
+        with deployed(settings, tmp_path, tool="native", streams=2, file_size=8 * MIB) as (_, measure):
+            found = measure(files(4))
+    assert (found["status"], found["summary"]["transfers"]) == ("ok", 8), found["message"]
 
 
 @asking
@@ -154,8 +173,8 @@ def test_check_names_doors_that_do_not_answer(storage: Storage) -> None:
 def test_files_that_cannot_be_deleted_end_the_cell_and_are_reaped(
     storage: Storage, tmp_path: Path, tool: str, kind: type[Doors]
 ) -> None:
-    def refused(_: Doors, url: str) -> bool:
-        raise DoorError(f"DELETE {url}: not now")
+    def refused(_: Doors, file: OwnFile) -> bool:
+        raise DoorError(f"DELETE {file.url}: not now")
 
     settings = storage.settings_for(tool)
     with (

@@ -19,11 +19,13 @@ from tpcsweep.configuration.endpoints import Budget, Endpoints
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors
+from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.spending import BudgetError
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools import Credentials, Transfer
 from tpcsweep.tools.curl import macaroon_request
 from tpcsweep.tools.native import Copier
+from tpcsweep.urls import NewFolder, made_up
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import Front, front_of
@@ -95,7 +97,8 @@ def test_no_right_to_write_is_said_before_anything_is_measured(storage: Storage,
 def test_no_right_to_delete_stays_in_the_ledger_until_it_is_given(storage: Storage, tmp_path: Path) -> None:
     storage.restart("destination", rights="lrwi")
     settings = storage.settings()
-    with pytest.raises(DoorError, match=r"DELETE .*403.*ask for the right"), deployed(settings, tmp_path):
+    refused = pytest.raises(DoorError, match=r"DELETE .*403.*ask for the right")
+    with refused, deployed(settings, tmp_path, tool="curl"):
         raise AssertionError("deployed")
     assert len(storage.files("destination")) == 2
     with pytest.raises(TeardownError, match="left: DELETE"):
@@ -176,22 +179,23 @@ def test_a_redirect_to_another_host_is_followed_but_not_in_clear(storage: Storag
 
 def test_macaroons_allow_copies_and_nothing_else(storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").symlink_to(storage.pki / "ca.pem")
+    folders = {}
     for role in ADDRESSES:
         (tmp_path / f"{role}.token").write_text(
             macaroon(storage, role, macaroon_request(role, Credentials(storage.pki)))
         )
-        HttpDoors(Credentials(storage.pki), role).upload(
-            f"{storage.url(role)}/file", lambda: [b"precious"], 8
-        )
+        door = HttpDoors(Credentials(storage.pki), role)
+        folders[role] = door.make_folder(NewFolder(storage.url(role), made_up()))
+        door.upload(folders[role].file("file"), lambda: [b"precious"], 8)
         storage.restart(role, rights="l")  # XRootD 5.5.3 adds the rights of the user whom a macaroon names
     holder, put = Credentials(tmp_path), {"body": lambda: [b"other"], "size": 5}
     done = set()
     try:
         for mode in ("pull", "push"):
-            ends = f"{storage.url('source')}/file", f"{storage.url('destination')}/{mode}"
+            ends = folders["source"].file("file").url, folders["destination"].file(mode).url
             assert asyncio.run(Copier(holder).copy(Transfer(*ends, mode))) is None
         for role, method, name in itertools.product(ADDRESSES, ("PUT", "GET", "DELETE"), ("file", "new")):
-            url, more = f"{storage.url(role)}/{name}", put if method == "PUT" else {}
+            url, more = folders[role].file(name).url, put if method == "PUT" else {}
             if HttpDoors(holder, role).request(method, url, **more).well:
                 done.add(f"{method} {role} {name}")
     finally:
@@ -199,12 +203,11 @@ def test_macaroons_allow_copies_and_nothing_else(storage: Storage, tmp_path: Pat
             storage.restart(role)
     assert done == {"GET source file", "PUT destination new"}
     for role, left in {"source": ["file"], "destination": ["file", "new", "pull", "push"]}.items():
-        assert storage.files(role) == left
-        assert {(storage.folder / role / "data/test" / name).read_bytes() for name in left} <= {
-            b"precious",
-            b"other",
-        }
-        HttpDoors(Credentials(storage.pki), role).empty(storage.url(role))
+        name = folders[role].name
+        assert storage.files(role) == [name, *(f"{name}/{file}" for file in left)]
+        content = {(storage.folder / role / "data/test" / name / file).read_bytes() for file in left}
+        assert content <= {b"precious", b"other"}
+        HttpDoors(Credentials(storage.pki), role).clear(folders[role])
 
 
 def test_a_busy_server_is_asked_again_after_the_time_that_it_names(storage: Storage, tmp_path: Path) -> None:

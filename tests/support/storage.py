@@ -208,7 +208,7 @@ def storage_of(
     folder.chmod(0o755)
     user = pwd.getpwnam("xrootd")
     pki = folder / "pki"
-    create_credentials(pki, ADDRESSES.values(), (user.pw_uid, user.pw_gid))
+    create_credentials(pki, [*ADDRESSES.values(), "127.0.0.1"], (user.pw_uid, user.pw_gid))
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, folder)
         issuer = undo.enter_context(issuer_at(ADDRESSES["source"], pki)) if tokens else None
@@ -258,10 +258,15 @@ def where(door: str) -> str:
 
 def answers(door: str) -> bool:
     host, port = where(door).split(":")
+    return talks(host, int(port))
+
+
+def talks(host: str, port: int) -> bool:
+    """Return whether a server completes a TLS handshake."""
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     try:
-        with socket.create_connection((host, int(port)), timeout=20) as plain, tls.wrap_socket(plain):
+        with socket.create_connection((host, port), timeout=20) as plain, tls.wrap_socket(plain):
             return True
     except OSError:
         return False

@@ -14,17 +14,21 @@ import pytest
 from pydantic import ValidationError
 from tpcsweep.configuration.endpoints import Budget, Endpoints, Login
 from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.checks import check
-from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors, explained
+from tpcsweep.testbeds.endpoints.doors import DoorError
+from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools import TOOLS, Credentials
 from tpcsweep.tools.base import Transfer
 from tpcsweep.tools.native import Copier
+from tpcsweep.urls import NewFolder, made_up
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import serving
@@ -51,6 +55,54 @@ KEY = {"certificate": "c", "key": "k"}
         ("file:///", {}, "URL of a folder"),
         ("davs://", {}, "URL of a folder"),
         ("davs://a/x?authz=secret", {}, "URL of a folder"),
+        *(
+            (f"davs://a.example/{path}", {}, "without .* between two slashes")
+            for path in ("a//b", "../b", "a/./b", "%2e%2e/b", "/a", "a//")
+        ),
+        *(
+            (f"https://a.example/a{mark}b", {}, "others as %XX, but never")
+            for mark in (
+                "%2f",
+                "%2F",
+                "%5c",
+                "%23",
+                "%3f",
+                "%00",
+                "%0a",
+                "%25",
+                "%zz",
+                ";",
+                " ",
+                "é",
+                "\\",
+                "\n",
+                "{b}",
+            )
+        ),
+        *((f"davs://a.example/a{mark}b", {}, "without . and #") for mark in ("#", "?")),
+        ("root://a.example//a b", {}, "root:// only letters"),
+        ("root://a.example//a%20b", {}, "root:// only letters"),
+        ("root://a.example/", {}, "without .* between"),
+        ("file:///x/../y", {}, "without .* between"),
+        ("file:///x#1", {}, "in a local path"),
+        ("davs://me:secret@a.example/x", {}, "credentials belong in"),
+        *(
+            (f"davs://{host}/x", {}, "host or host:port")
+            for host in ("a:0", "a:99999", "a:b", "-a", "a b", "[g]")
+        ),
+        ("davs://a/x", {"pair": {"source": {"urls": ["davs://a/x"], "file": "../b"}}}, "between two slashes"),
+        *(
+            ("http://a.example/x", {"credentials": login}, "anyone on the path can read")
+            for login in ({"token_file": "t"}, {"token_command": "t"}, {"proxy": "p"}, KEY)
+        ),
+        (
+            "davs://a/x",
+            {
+                "pair": {"destination": {"urls": ["http://127.0.0.1/y"], "credentials": {}}},
+                "credentials": {"token_file": "t"},
+            },
+            "anyone on the path can read",
+        ),
         ("root://a.example/x", {}, "for both ends"),
         ("root://a.example/x", {"pair": {"destination": ROOT_URL}, "credentials": KEY}, "a proxy"),
         # A local folder needs a server at the other end and a credential that its tools can show.
@@ -64,6 +116,13 @@ KEY = {"certificate": "c", "key": "k"}
 def test_settings_that_no_tool_can_use_are_refused(url: str, changes: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         settings(url, **changes)
+
+
+def test_a_secret_in_a_url_is_not_repeated() -> None:
+    for url in ("davs://me:secret@a.example/x", "davs://a.example/x?authz=secret"):
+        with pytest.raises(ConfigurationError, match=r"testbed\.yaml: pairs") as refused:
+            validated(Endpoints, {"pairs": [{"name": "a", "source": {"urls": [url]}}]}, "testbed.yaml")
+        assert "secret" not in str(refused.value)
 
 
 def test_a_pair_by_the_root_protocol_has_one_form() -> None:
@@ -100,20 +159,25 @@ def test_a_local_folder_has_the_credentials_of_the_other_end() -> None:
 
 
 def test_local_folders_answer_like_servers(tmp_path: Path) -> None:
-    doors, folder = LocalDoors(), f"file://{tmp_path}/new"
-    assert doors.names(folder) is doors.size(f"{folder}/file") is None
-    assert doors.delete(f"{folder}/") is False
+    doors, new = LocalDoors(), NewFolder(f"file://{tmp_path}/new", made_up())
+    assert doors.names(new) is doors.size(f"{new.url}/file") is None
+    assert not doors.lists(new.url)
+    assert doors.clear(new) == 0
     with pytest.raises(DoorError, match="No such file"):
-        doors.upload(f"{folder}/file", lambda: [b"abc"], 3)
-    doors.make_folder(f"{folder}/")
-    doors.upload(f"{folder}/file", lambda: [b"a", b"bc"], 3)
-    assert (doors.names(folder), doors.size(f"{folder}/file")) == (["file"], 3)
-    assert doors.download(f"{folder}/file") == b"abc"
-    assert doors.checksum(f"{folder}/file") == "adler32=024d0127"
-    with pytest.raises(DoorError, match="not empty"):
-        doors.delete(f"{folder}/")
-    assert (doors.empty(folder), doors.delete(f"{folder}/")) == (1, True)
-    assert list(tmp_path.iterdir()) == []
+        doors.make_folder(new)
+    (tmp_path / "new").mkdir()
+    made = doors.make_folder(new)
+    with pytest.raises(DoorError, match="File exists"):
+        doors.make_folder(new)
+    file = made.file("file")
+    doors.upload(file, lambda: [b"a", b"bc"], 3)
+    assert (doors.names(made), doors.size(file.url)) == (["file"], 3)
+    assert doors.download(file.url) == b"abc"
+    assert doors.checksum(file.url) == "adler32=024d0127"
+    assert doors.clear(new) == 0, "its creation is not confirmed, and it is not empty"
+    assert doors.clear(made) == 1
+    assert doors.delete(file) is False
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 @pytest.mark.parametrize("missing", ["budget", "max_streams"])
@@ -190,6 +254,33 @@ def test_failures_say_what_to_do(failure: str, fix: str) -> None:
     assert fix or text == failure
 
 
+UNTRUSTED = "SSL certificate problem: unable to get local issuer certificate"
+
+
+@pytest.mark.parametrize(
+    ("failure", "mode", "fix"),
+    [
+        (
+            f"HTTP 500 Error: Failure: {UNTRUSTED}",
+            "pull",
+            "destination's server does not trust the source's CA",
+        ),
+        (f"exit code 0: failure: {UNTRUSTED}", "push", "source's server does not trust the destination's CA"),
+        (f"exit code 60: curl: (60) {UNTRUSTED}", "pull", "set ca"),
+        ("a:1: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable", "pull", "set ca"),
+        ("failure: Remote side failed with status code 403", "pull", "the source refuses the destination's"),
+        ("failure: Remote side failed with status code 401", "push", "the destination refuses the source's"),
+        ("HTTP 401 Unauthorized: ", "pull", "does not accept the credential"),
+        ("HTTP 403 Forbidden: ", "pull", "ask for the right"),
+    ],
+)
+def test_the_fix_of_a_copy_names_the_end_that_refuses(failure: str, mode: str, fix: str) -> None:
+    text = explained_copy(failure, mode)
+    assert text.startswith(f"{failure}. Fix: ")
+    assert fix in text
+    assert explained_copy(text, mode) == text
+
+
 BROKEN_OFF = b"%x\r\n%s\r\n" % (len(said := b"End\nfailure: no route\nto b.example"), said)
 """A chunk of a COPY's body without the last chunk, as StoRM WebDAV sends it when it cannot push."""
 
@@ -263,3 +354,14 @@ def test_a_token_command_that_does_not_end_is_named(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(secrets, "COMMAND_SECONDS", 0.05)
     with pytest.raises(secrets.CredentialError, match="token_command did not end"):
         secrets.renew(tmp_path, {"source": Login(token_command="sleep 60")})
+
+
+@pytest.mark.parametrize("token", ["a\nX-Other: b", "a b", "é"])
+def test_a_token_is_the_value_of_one_header_and_never_repeated(tmp_path: Path, token: str) -> None:
+    (file := tmp_path / "token").write_text(token)
+    for login in (Login(token_file=str(file)), Login(token_command=f"cat {file}")):
+        testbed = settings(credentials=login.model_dump())
+        refused = pytest.raises(secrets.CredentialError, match=r"token_.*: not one token")
+        with refused as error, secrets.written(testbed, testbed.pairs[0]):
+            raise AssertionError("written")
+        assert token not in str(error.value)

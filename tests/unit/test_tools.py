@@ -100,12 +100,16 @@ def test_each_stream_of_iperf3_has_a_server_at_the_destination_and_gridftp_one_a
         ("iperf3", 1, "Connecting\niperf3: error - unable to connect\n", "error - unable to connect"),
         ("gfal-copy", 17, "Copying\ngfal-copy: exists", "(destination exists): gfal-copy: exists"),
         ("curl", 0, "Perf Marker\nEnd\nfailure: rejected\n", "exit code 0: failure: rejected"),
+        ("curl", 0, "\nHTTP status 202\n", "exit code 0: HTTP status 202"),
+        ("curl", 0, "no such file\n\nHTTP status 404\n", "exit code 0: no such file"),
+        ("curl", 60, "\nHTTP status 000\ncurl: (60) SSL", "exit code 60: curl: (60) SSL"),
         ("curl", 18, "End\nfailure: no\n route\ncurl: (18) closed\n", "exit code 18: failure: no route"),
     ],
 )
 def test_failures_are_told_in_the_tools_own_words(tool: str, code: int, output: str, said: str) -> None:
-    well = "Perf Marker\nEnd\nsuccess: Created\n" if tool == "curl" else ""
-    assert PROGRAMS[tool].failure(0, well) is None
+    wells = ["Perf Marker\nEnd\nsuccess: Created\n\nHTTP status 202\n"] if tool == "curl" else [""]
+    wells += ["\nHTTP status 201\n"] if tool == "curl" else []
+    assert [PROGRAMS[tool].failure(0, well) for well in wells] == [None] * len(wells)
     assert str(PROGRAMS[tool].failure(code, output)).endswith(said)
     assert str(PROGRAMS[tool].failure(code, "")).endswith("no message")
 
@@ -314,7 +318,7 @@ def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
         (chunked("success: Created", status="300 Choices"), "HTTP 300 Choices: success: Created"),
         (chunked(MARKER.format(5)), "the answer ends without a result: End"),
         (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "HTTP 403 Forbidden"),
-        (CREATED % b"Content-Length: 0", "the answer ends without a result"),
+        (b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", "the answer ends without a result"),
         (b"", "the server closed the connection before the end of an answer"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP/1.1 answer: 'SSH-2.0-OpenSSH'"),
         (CREATED % b"Transfer-Encoding: chunked" + b"zz\r\n", r"no chunk begins with b'zz\r\n'"),

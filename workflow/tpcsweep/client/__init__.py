@@ -11,11 +11,14 @@ from typing import Any
 
 from tpcsweep.flags import BrokenError
 from tpcsweep.tools import Transfer
+from tpcsweep.urls import below, unencrypted
 
 START_SECONDS = 20.0
 STOP_SECONDS = 15.0
 
 Event = dict[str, Any]
+Channel = tuple[Callable[[bytes], object], Iterable[bytes], Callable[[], str]]
+"""`send`, `lines` and `why` of a `Client`."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,21 @@ class ClientRun:
     authorization: str = "usual"
     macaroon_hours: int = 1  # validity of macaroons that a tool requests once for all transfers
 
+    @property
+    def unencrypted(self) -> list[str]:
+        """URLs by which a credential would be readable.
+
+        Where the parameter `encryption` asks for http, they are still https: only servers that tpcsweep starts accept
+        it, with credentials that end with them.
+        """
+        return [url for pair in self.pairs for url in pair if unencrypted(url)]
+
     def transfer(self, stream: int, number: int) -> Transfer:
         source, destination = self.pairs[stream % len(self.pairs)]
         names = self.file_name.format(stream=stream), self.destination_name(stream, number)
         return Transfer(
             f"{source}/{names[0]}",
-            f"{destination}/{names[1]}",
+            below(destination, names[1]),
             self.copy_mode,
             self.tcp_streams,
             source_file=f"{self.folders[0]}/{names[0]}",
@@ -134,8 +146,8 @@ class Client:
         return event
 
 
-def process_client(process: Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None) -> Client:
-    """Return a client for a process of this machine whose standard input and output are pipes."""
+def process_channel(process: Popen[bytes]) -> Channel:
+    """Return the channel to a client whose process has pipes as standard input and output."""
     assert process.stdin and process.stdout
     stdin = process.stdin
 
@@ -146,4 +158,9 @@ def process_client(process: Popen[bytes], on_marker: Callable[[Event], object] =
     def why() -> str:
         return f"it ended with exit code {process.wait(timeout=STOP_SECONDS)}; see its stderr.client*.log"
 
-    return Client(send, process.stdout, why, on_marker=on_marker)
+    return send, process.stdout, why
+
+
+def process_client(process: Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None) -> Client:
+    """Return a client for a process of this machine whose standard input and output are pipes."""
+    return Client(*process_channel(process), on_marker=on_marker)

@@ -182,6 +182,9 @@ class Streams:
     async def _all(self) -> None:
         first = self.run.transfer(0, 0)
         try:
+            if self.run.unencrypted and self.credentials.needed:
+                where = f"{self.run.unencrypted[0]}: a credential would be readable on its way"
+                raise ToolRefusedError(f"{where}. Fix: use https:// or davs://")
             async with copying(self.tool, self.credentials, self.folder, self.processes, first) as copy:
                 emit("prepared")
                 finished = await asyncio.gather(*(self._stream(k, copy) for k in range(self.run.streams)))

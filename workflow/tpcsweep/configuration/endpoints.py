@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from types import MappingProxyType
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from tpcsweep import urls
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Text, Value, Word
-from tpcsweep.configuration.problems import Fault, fault
+from tpcsweep.configuration.problems import Fault, fault, quoted
 from tpcsweep.configuration.testbeds import Given, Settings
 from tpcsweep.variables import BYTES
 
@@ -25,15 +27,18 @@ UNKNOWN_BANDWIDTH = 10_000.0
 
 
 def _url(text: str) -> str:
-    scheme, _, rest = text.partition("://")
-    if scheme == "file" and rest.startswith("/") and rest.strip("/"):
-        return f"file://{rest.rstrip('/')}"
-    if scheme not in ("https", "davs", "http", "root", "roots") or not rest.partition("/")[0] or "?" in rest:
-        raise fault("the URL of a folder, such as davs://se.example.org:443/store/test or file:///path", text)
-    if scheme.startswith("root"):
-        host, _, path = rest.partition("/")
-        return f"{scheme}://{host}//{path.strip('/')}"
-    return f"{'https' if scheme == 'davs' else scheme}://{rest.rstrip('/')}"
+    try:
+        return urls.folder_url(text)
+    except ValueError as error:
+        hidden = r"(?<=//)[^/]*(?=@)|(?<=[?]).*"
+        raise fault(str(error), quoted(re.sub(hidden, "…", text))) from None
+
+
+def _file(text: str) -> str:
+    try:
+        return urls.file_path(text)
+    except ValueError as error:
+        raise fault(str(error), text) from None
 
 
 Url = Annotated[AnyText, AfterValidator(_url)]
@@ -79,7 +84,7 @@ class End(Strict):
     )
     credentials: Login | None = None
     """credentials for this end; null: those of the testbed"""
-    file: Annotated[AnyText, Field(pattern=r"^[\w.+-][\w./+-]*$")] | None = None
+    file: Annotated[AnyText, AfterValidator(_file)] | None = None
     """source only: a file in the folder to copy; null: tpcsweep uploads one"""
 
     @property
@@ -176,6 +181,12 @@ class Endpoints(Settings):
             if pair.place != "client" and "https" in pair.protocols and any(login.token for login in logins):
                 only = "a proxy, or certificate and key: davix takes a token only by its command line"
                 yield place, "token with a local folder", only
+            clear = [
+                url for end in (pair.source, pair.destination) for url in end.urls if urls.unencrypted(url)
+            ]
+            if clear and not all(login.empty for login in logins):
+                allowed = "https:// or davs:// with credentials: by http:// anyone on the path can read them"
+                yield place, f"credentials with {clear[0]}", allowed
             x509 = [login for login in logins if not login.token]
             if len(x509) == 2 and x509[0] != x509[1]:
                 yield place, "two certificates", "one certificate or proxy for both ends, or tokens"

@@ -121,6 +121,8 @@ class Tool(ABC):
     authorizations: Sequence[str] = ("macaroons",)  # supported authorizations in addition to `usual`
     needs_tls: str | None = None
     """Reason why its data must be encrypted if servers require credentials, or None."""
+    follows_in_clear = False
+    """Whether it follows a redirection from https to http, and shows a token there."""
     extra: str | None = None
     """Name in `extras.EXTRAS` that installs the tool, or None if set-up always installs it."""
     packages: Sequence[str] = ()  # Debian packages of the tool, by their names in any release
@@ -229,6 +231,15 @@ class Answers:
 
 def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields).encode() + b"\n"
+
+
+def copy_succeeded(status: int, result: str) -> bool:
+    """Return whether a COPY succeeded, by its status and the line of its body that tells the result.
+
+    The body decides, because a copy may fail after its 201. A 201 or 204 without a body is a success (RFC 4918, 9.8.5);
+    202 announces a result, which must follow.
+    """
+    return 200 <= status < 300 and (result.startswith("success:") or (not result and status in (201, 204)))
 
 
 def last_lines(output: str, count: int = 1) -> str:

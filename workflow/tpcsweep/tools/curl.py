@@ -7,10 +7,13 @@ import re
 from pathlib import Path
 
 from tpcsweep import processes
-from tpcsweep.tools.base import LONGEST, Credentials, Program, Transfer, first_line
+from tpcsweep.tools.base import LONGEST, Credentials, Program, Transfer, copy_succeeded, first_line
 
 RIGHTS = {"source": "DOWNLOAD,LIST", "destination": "UPLOAD,LIST"}
 """Activities that a COPY to a new file in an existing folder needs; overwriting would need DELETE or MANAGE."""
+
+_STATUS = re.compile(r"^HTTP status (\d{3})$", re.MULTILINE)
+"""The line that curl writes after the body of its last answer."""
 
 
 def macaroon_request(role: str, credentials: Credentials) -> str:
@@ -62,18 +65,22 @@ class Curl(Program):
         # --no-buffer shows performance markers when they arrive.
         protocols = "=https" if active.startswith("https:") else "=http,https"
         trusted = ["--no-buffer", "--location-trusted", "--proto-redir", protocols]
+        trusted += ["--write-out", "\nHTTP status %{http_code}\n"]
         return [*self._curl(credentials), *trusted, *copy, active]
 
     def _curl(self, credentials: Credentials) -> list[str]:
         return ["/usr/bin/curl", "--silent", "--show-error", "--cacert", str(credentials.authority)]
 
     def failure(self, returncode: int, output: str) -> str | None:
-        # A third-party copy may fail after its 201 was sent; the body tells.
-        if returncode == 0 and re.search(r"^success: ", output, re.MULTILINE):
+        found = _STATUS.search(output)
+        status, body = (int(found[1]), output.replace(found[0], "")) if found else (0, output)
+        result = re.search(r"^success:.*", body, re.MULTILINE)
+        if returncode == 0 and copy_succeeded(status, result[0] if result else body.strip()):
             return None
         # The reason may have several lines, and curl's own message follows if the body does not end.
-        reported = re.search(r"^failure:.*?(?=curl: \(|\Z)", output, re.MULTILINE | re.DOTALL)
-        reason = " ".join(reported[0].split())[:LONGEST] if reported else self.failure_reason(output)
+        reported = re.search(r"^failure:.*?(?=curl: \(|\Z)", body, re.MULTILINE | re.DOTALL)
+        words = body if body.strip() else output.strip()
+        reason = " ".join(reported[0].split())[:LONGEST] if reported else self.failure_reason(words)
         return f"exit code {returncode}: {reason}"
 
     def versions(self) -> dict[str, str]:

@@ -77,6 +77,7 @@ class GfalCopy(Program):
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
     needs_tls = "gfal2 requests macaroons by https only"
+    follows_in_clear = True
     packages = ("gfal2-util-scripts", *_LIBRARIES)
     exit_codes: Mapping[int, str] = {
         2: "no such file",
@@ -116,6 +117,7 @@ class Gfal2(Worker):
     encryptions = GfalCopy.encryptions
     authorizations = GfalCopy.authorizations
     needs_tls = GfalCopy.needs_tls
+    follows_in_clear = True
     packages = ("python3-gfal2", *_LIBRARIES)
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:

@@ -21,8 +21,17 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from tpcsweep.tools.base import Answers, Credentials, OnMarker, Transfer, Worker, parse_transfer
+from tpcsweep.tools.base import (
+    Answers,
+    Credentials,
+    OnMarker,
+    Transfer,
+    Worker,
+    copy_succeeded,
+    parse_transfer,
+)
 from tpcsweep.tools.curl import macaroon_request
+from tpcsweep.urls import unencrypted
 
 PATIENCE = 90.0
 """Seconds without a byte after which a server is considered dead.
@@ -122,7 +131,8 @@ class Connections:
         length = {"Content-Length": str(len(body))} if body else {}
         fields = {"Host": parts.netloc, **headers, **length}
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
-        reader, writer = await self._connection(parts.netloc)
+        server = f"{parts.scheme}://{parts.netloc}"
+        reader, writer = await self._connection(server)
         try:
             writer.write("\r\n".join([*lines, "", ""]).encode() + body)
             while (head := parse_head(await _read(reader.readuntil(b"\r\n\r\n")))).status < 200:
@@ -135,7 +145,7 @@ class Connections:
             writer.transport.abort()
             raise
         if head.keeps_alive:
-            self._idle[parts.netloc].append((reader, writer))
+            self._idle[server].append((reader, writer))
         else:
             writer.transport.abort()
 
@@ -144,9 +154,10 @@ class Connections:
             reader, writer = idle.pop()
             if not (reader.at_eof() or writer.is_closing()):
                 return reader, writer
-        parts = urlsplit(f"https://{server}")
+        parts = urlsplit(server)
+        tls, port = (None, 80) if unencrypted(server) else (self._tls, 443)
         async with asyncio.timeout(PATIENCE):
-            return await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=self._tls)
+            return await asyncio.open_connection(parts.hostname, parts.port or port, ssl=tls)
 
 
 async def _read(reading: Awaitable[bytes]) -> bytes:
@@ -199,12 +210,12 @@ def _said(before: list[bytes], line: bytes) -> list[bytes]:
 
 
 def failure(status: int, reason: str, last: bytes) -> str | None:
-    """Return why a COPY failed, or None. The last line of the body decides: a copy may fail after its 201."""
+    """Return why a COPY failed, by its status and the last line of its body, or None if it succeeded."""
     said = last.decode(errors="replace").strip()
+    if copy_succeeded(status, said):
+        return None
     if not 200 <= status < 300:
         return f"HTTP {status} {reason}: {said}"
-    if said.startswith("success:"):
-        return None
     return said if last.startswith(_FAILURE) else f"the answer ends without a result: {said}"
 
 
@@ -259,9 +270,9 @@ class Copier:
                     raise
             if head.status not in REDIRECTS:
                 return failure(head.status, head.reason, progress.last)
-            url = urljoin(url, head.headers.get("location", ""))
-            if urlsplit(url).scheme != "https":
-                raise HttpError(f"redirected to {urlsplit(url).scheme}, where a macaroon would be readable")
+            first, url = url, urljoin(url, head.headers.get("location", ""))
+            if urlsplit(url).scheme not in {"https", urlsplit(first).scheme}:
+                raise HttpError(f"redirected to {urlsplit(url).scheme}, where a credential would be readable")
         raise HttpError(f"redirected more than {REDIRECTIONS} times")
 
     async def _macaroon(self, role: str, folder: str) -> str:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Existing storage: third-party copies between its doors with the user's credentials, within a budget."""
 
-from tpcsweep.testbeds.endpoints.doors import Doors, HttpDoors
+from tpcsweep.testbeds.endpoints.doors import Doors
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools.base import Credentials
 
 

@@ -1,43 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to the doors of an endpoint, and their form in HTTP and WebDAV. Error texts contain no tokens.
+"""The requests that a door of an endpoint answers, by whatever protocol. Error texts contain no tokens."""
 
-RFC 4918 (WebDAV: MKCOL, PROPFIND), RFC 3230 (digests), RFC 9110 (Retry-After).
-"""
-
-import http.client
-import re
-import ssl
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
-from tpcsweep.tools.base import LONGEST, Credentials
-from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head, Progress
+from tpcsweep.testbeds.endpoints.fixes import explained
+from tpcsweep.urls import MadeFolder, NewFolder, OwnFile
 
 PATIENCE = 60.0  # timeout of a door that sends no byte, s
-BUSY = (429, 503)
-TRIES = 4  # requests to a busy door before giving up
-LONGEST_WAIT = 30.0
 BLOCK = 1 << 20
-FIXES = {
-    r"\b401\b|Unauthorized|Auth failed": "the server does not accept the credential: renew the token or proxy",
-    r"\b403\b|Forbidden|Permission denied": (
-        "no right there, an expired credential, or a token for another audience or scope: look at it with "
-        "`tpcsweep check`, renew it, or ask for the right"
-    ),
-    r"\b507\b|Insufficient Storage|No space left": "the storage is full: delete files there, or choose another folder",
-    # libcurl's words for an end that closes the connection: CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR.
-    r"Server returned nothing|(Failed sending data to|Failure when receiving data from) the peer": (
-        "the other end closed the connection: look at its disk and its log"
-    ),
-    r"no byte arrived": "choose a smaller file_size or more time, as only completed files and markers are visible",
-    r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
-    r"certificate verify failed|self.signed|unable to get local issuer": "set ca to the CA of the server's certificate",
-}
-"""Fixes of failures, by a pattern in the messages of servers and tools."""
-_HREF = re.compile(r"<(?:\w+:)?href>([^<]*)</")
 
 Body = Callable[[], Iterable[bytes]]
 
@@ -49,37 +21,18 @@ class DoorError(Exception):
         super().__init__(explained(text))
 
 
-def explained(failure: str) -> str:
-    """Return a failure, followed by its fix if one is known."""
-    fix = next((fix for said, fix in FIXES.items() if re.search(said, failure, re.IGNORECASE)), "")
-    return f"{failure}. Fix: {fix}" if fix and fix not in failure else failure
+ANOTHER = "Fix: use another URL of this folder in the testbed's urls"
 
 
-@dataclass(frozen=True)
-class Answer(Head):
-    """A door's answer with its body."""
-
-    body: bytes
-
-    def __str__(self) -> str:
-        text = " ".join(self.body[:200].decode(errors="replace").split())
-        return f"HTTP {self.status} {self.reason}" + (f": {text}" if text and "<" not in text else "")
-
-
-def _reason(error: Exception) -> str:
-    """Return why no answer, or only a part of one, arrived."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    if not isinstance(error, http.client.IncompleteRead):
-        return str(error) or type(error).__name__
-    progress = Progress()
-    progress.feed(error.partial)
-    said = progress.last.decode(errors="replace")[:LONGEST]
-    return f"the server closed the connection before the end of an answer: {said}"
+class OtherFolderError(DoorError):
+    """A server answered for another folder than it was asked for."""
 
 
 class Doors(ABC):
-    """Requests to the doors of one end, `source` or `destination`. They raise DoorError if they fail."""
+    """Requests to the doors of one end, `source` or `destination`. They raise DoorError if they fail.
+
+    Requests that write or delete accept only what `tpcsweep.urls` builds in a folder that the server has created.
+    """
 
     @abstractmethod
     def server(self, url: str) -> str:
@@ -87,14 +40,11 @@ class Doors(ABC):
 
     @abstractmethod
     def size(self, url: str) -> int | None:
-        """Return the size of a file, or None if it is missing."""
+        """Return the size of a file, None if it is missing, or -1 if the server does not tell it."""
 
     @abstractmethod
-    def make_folder(self, url: str) -> None:
-        """Create a folder unless it exists."""
-
-    @abstractmethod
-    def upload(self, url: str, content: Body, size: int) -> None: ...
+    def lists(self, folder: str) -> bool:
+        """Return whether a folder can be listed, False if it is missing."""
 
     @abstractmethod
     def download(self, url: str) -> bytes: ...
@@ -103,122 +53,55 @@ class Doors(ABC):
     def checksum(self, url: str) -> str:
         """Return the server's checksum, such as adler32=0a1b2c3d. Raises LookupError if it has none."""
 
-    @abstractmethod
-    def delete(self, url: str) -> bool:
-        """Delete a file, or an empty folder, whose URL ends with a slash; return whether it existed."""
+    def make_folder(self, folder: NewFolder) -> MadeFolder:
+        """Create a folder, and return it. It must be new and empty, as the server answers."""
+        self._make(folder)
+        if found := self.names(folder):
+            raise DoorError(f"{folder.url}: the new folder contains {found[0]!r} already. {ANOTHER}")
+        return MadeFolder(folder.door, folder.name)
 
     @abstractmethod
-    def names(self, folder: str) -> list[str] | None:
-        """List a folder by names as in URLs, or return None if it is missing."""
+    def _make(self, folder: NewFolder) -> None:
+        """Create a folder. An answer other than that the server created it fails the request."""
 
-    def empty(self, folder: str) -> int:
-        """Delete all files in one of tpcsweep's own folders; return their number."""
-        return sum(self.delete(f"{folder}/{name}") for name in self.names(folder) or ())
+    @abstractmethod
+    def upload(self, file: OwnFile, content: Body, size: int) -> None: ...
 
+    @abstractmethod
+    def delete(self, file: OwnFile) -> bool:
+        """Delete a file; return whether it existed."""
 
-class HttpDoors(Doors):
-    def __init__(self, credentials: Credentials, role: str) -> None:
-        """Raise OSError for unusable certificates."""
-        self.credentials, self.role = credentials, role
-        self.tls = ssl.create_default_context(cafile=str(credentials.authority))
-        if credentials.needed and not credentials.token_file(role):
-            self.tls.load_cert_chain(credentials.certificate, credentials.key)
+    @abstractmethod
+    def names(self, folder: NewFolder) -> list[str] | None:
+        """List one of tpcsweep's folders, or return None if it is missing."""
 
-    def request(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None = None,
-        body: Body | None = None,
-        size: int = 0,
-    ) -> Answer:
-        """Send a request, follow redirections, and retry while the door is busy. Raises DoorError without an answer."""
-        token = self.credentials.token(self.role)
-        own = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
-        for attempt in range(TRIES):
-            answer = self._followed(method, url, own, body, size)
-            if answer.status not in BUSY or attempt == TRIES - 1:
-                break
-            asked = answer.headers.get("retry-after", "")
-            time.sleep(min(float(asked) if asked.isdigit() else 2.0**attempt, LONGEST_WAIT))
-        return answer
+    def require(self, folder: MadeFolder) -> None:
+        """Raise DoorError unless a folder that another door of the same end created is seen at this one."""
+        if self.names(folder) is None:
+            other = "this folder is missing, although another door of the same end has created it"
+            raise DoorError(f"{folder.url}: {other}. Fix: write urls that lead to one folder")
 
-    def _followed(
-        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, size: int
-    ) -> Answer:
-        first = url
-        for _ in range(1 + REDIRECTIONS):
-            try:
-                answer = self._once(method, url, headers, body, size)
-            except (OSError, http.client.HTTPException) as error:
-                raise DoorError(f"{method} {url}: {_reason(error)}") from None
-            if answer.status not in REDIRECTS or "location" not in answer.headers:
-                return answer
-            url = urljoin(url, answer.headers["location"])
-            if urlsplit(first).scheme == "https" != urlsplit(url).scheme and "Authorization" in headers:
-                raise DoorError(f"{method} {first}: redirected to http, where a token would be readable")
-        raise DoorError(f"{method} {first}: redirected more than {REDIRECTIONS} times")
+    @abstractmethod
+    def _remove(self, folder: NewFolder) -> None:
+        """Delete an empty folder if it exists."""
 
-    def _once(
-        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, size: int
-    ) -> Answer:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-        connection = (
-            http.client.HTTPSConnection(host, port, timeout=PATIENCE, context=self.tls)
-            if parts.scheme == "https"
-            else http.client.HTTPConnection(host, port, timeout=PATIENCE)
-        )
+    def empty(self, folder: MadeFolder) -> int:
+        """Delete all files in a folder; return their number."""
         try:
-            connection.putrequest(method, f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}")
-            for name, value in {**headers, **({"Content-Length": str(size)} if body else {})}.items():
-                connection.putheader(name, value)
-            connection.endheaders()
-            try:
-                for block in body() if body else ():
-                    connection.send(block)
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # doors answer early when they redirect or refuse an upload
-            answer = connection.getresponse()
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, answer.reason, found, answer.read())
-        finally:
-            connection.close()
+            return sum([self.delete(folder.file(name)) for name in self.names(folder) or ()])
+        except ValueError as error:
+            raise DoorError(f"{folder.url}: {error}. Fix: delete it, then run `tpcsweep reap`") from None
 
-    def ok(self, method: str, url: str, *allowed: int, **how: object) -> Answer:
-        """Send a request. Raises DoorError unless the answer is a success or has an allowed status."""
-        answer = self.request(method, url, **how)  # type: ignore[arg-type]
-        if not answer.well and answer.status not in allowed:
-            raise DoorError(f"{method} {url}: {answer}")
-        return answer
+    def clear(self, folder: NewFolder) -> int:
+        """Delete a folder with its files; return their number.
 
-    def server(self, url: str) -> str:
-        return self.request("OPTIONS", f"{url}/").headers.get("server", "")
-
-    def size(self, url: str) -> int | None:
-        head = self.ok("HEAD", url, 404)
-        return int(head.headers.get("content-length", -1)) if head.well else None
-
-    def upload(self, url: str, content: Body, size: int) -> None:
-        self.ok("PUT", url, body=content, size=size)
-
-    def download(self, url: str) -> bytes:
-        return self.ok("GET", url).body
-
-    def checksum(self, url: str) -> str:
-        head = self.request("HEAD", url, {"Want-Digest": "adler32"})
-        if told := head.headers.get("digest"):
-            return told.lower().replace(" ", "")
-        raise LookupError(f"no Digest in the answer to HEAD (RFC 3230): {head}")
-
-    def make_folder(self, url: str) -> None:
-        self.ok("MKCOL", url, 405)
-
-    def delete(self, url: str) -> bool:
-        return self.ok("DELETE", url, 404).status != 404
-
-    def names(self, folder: str) -> list[str] | None:
-        answer = self.ok("PROPFIND", f"{folder}/", 404, headers={"Depth": "1"})
-        here = urlsplit(folder).path.strip("/").split("/")[-1]
-        found = (href.rstrip("/").rpartition("/")[2] for href in _HREF.findall(answer.body.decode()))
-        return None if answer.status == 404 else [name for name in found if name not in ("", here)]
+        A folder whose creation no server has confirmed is deleted only if it is listed under its name, and empty.
+        """
+        if isinstance(folder, MadeFolder):
+            count = self.empty(folder)
+            self._remove(folder)
+            return count
+        with suppress(OtherFolderError):
+            if self.names(folder) == []:
+                self._remove(folder)
+        return 0

@@ -15,22 +15,53 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpcsweep import locks
-from tpcsweep.configuration.endpoints import Endpoints
+from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.files import write_json
 from tpcsweep.testbeds.endpoints import open_doors, secrets
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.tools import Credentials
+from tpcsweep.urls import MadeFolder, NewFolder
 
 LINGER = 6.0
 """Seconds that a server may continue a copy without its client; XRootD checks at each marker, after 5 s."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Entry:
     file: Path
     pair: str
-    folders: Mapping[str, str]  # URLs by role, `source` and `destination`
+    folders: dict[str, NewFolder]
+    """By role, `source` and `destination`; a MadeFolder if the server has created it."""
     secrets: str
+
+    def made(self, role: str, folder: MadeFolder) -> None:
+        """Note that the server of an end has created its folder."""
+        self.folders[role] = folder
+        self.write()
+
+    def write(self) -> None:
+        folders = {
+            role: {"door": folder.door, "name": folder.name, "made": isinstance(folder, MadeFolder)}
+            for role, folder in self.folders.items()
+        }
+        write_json(self.file, {"pair": self.pair, "folders": folders, "secrets": self.secrets})
+
+    @classmethod
+    def read(cls, file: Path) -> "Entry":
+        """Read an entry. Raises ValueError for any other content."""
+        try:
+            content = json.loads(file.read_text())
+            folders = {
+                role: (MadeFolder if folder["made"] is True else NewFolder)(folder["door"], folder["name"])
+                for role, folder in content["folders"].items()
+            }
+            if not folders.keys() <= {"source", "destination"}:
+                raise ValueError
+            return cls(file, content["pair"], folders, str(content["secrets"]))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            found = "not an entry of this version of tpcsweep"
+            fix = "look into the folders that it names, then delete it"
+            raise ValueError(f"{file}: {found}. Fix: {fix}") from None
 
 
 def place() -> Path:
@@ -40,12 +71,14 @@ def place() -> Path:
     return folder
 
 
-def begin(held: ExitStack, name: str, pair: str, folders: Mapping[str, str], private: Path) -> Entry:
+def begin(held: ExitStack, pair: str, folders: Mapping[str, NewFolder], private: Path) -> Entry:
     """Write an entry, and lock it until `held` is closed."""
+    name = folders["destination"].name
     file = place() / f"{name}.json"
     held.callback(os.close, locks.lock_file(file.with_suffix(".lock"), name))
-    write_json(file, {"pair": pair, "folders": dict(folders), "secrets": str(private)})
-    return Entry(file, pair, folders, str(private))
+    entry = Entry(file, pair, dict(folders), str(private))
+    entry.write()
+    return entry
 
 
 def end(entry: Entry) -> None:
@@ -53,7 +86,7 @@ def end(entry: Entry) -> None:
         file.unlink(missing_ok=True)
 
 
-def dead() -> Iterator[Entry]:
+def dead() -> Iterator[Path]:
     """Yield entries of runs that ended without removing them; each entry is locked while it is used."""
     for file in sorted(place().glob("*.json")):
         try:
@@ -62,18 +95,17 @@ def dead() -> Iterator[Entry]:
             continue
         try:
             if file.exists():
-                yield Entry(file, **json.loads(file.read_text()))
+                yield file
         finally:
             os.close(descriptor)
 
 
-def cleared(doors: Mapping[str, Doors], folders: Mapping[str, str]) -> tuple[int, list[str]]:
+def cleared(doors: Mapping[str, Doors], folders: Mapping[str, NewFolder]) -> tuple[int, list[str]]:
     """Delete folders with their files; return the number of files, and the errors."""
     count, problems = 0, []
     for role, folder in folders.items():
         try:
-            count += doors[role].empty(folder)
-            doors[role].delete(f"{folder}/")
+            count += doors[role].clear(folder)
         except DoorError as error:
             problems.append(str(error))
     return count, problems
@@ -82,32 +114,41 @@ def cleared(doors: Mapping[str, Doors], folders: Mapping[str, str]) -> tuple[int
 def reap(settings: Endpoints) -> tuple[list[str], list[str]]:
     """Delete the folders of dead runs on a testbed's endpoints; return the deleted ones, and the errors."""
     done, problems = [], []
-    for entry in dead():
-        pair = next((pair for pair in settings.pairs if pair.name == entry.pair), None)
-        ours = pair and all(
-            any(folder.startswith(f"{url}/") for url in getattr(pair, role).urls)
-            for role, folder in entry.folders.items()
-        )
-        if not pair or not ours:
+    for file in dead():
+        try:
+            entry = Entry.read(file)
+        except ValueError as error:
+            problems.append(str(error))
             continue
-        with secrets.written(settings, pair) as private:
-            try:
-                doors = {
-                    role: open_doors(folder, Credentials(private), role)
-                    for role, folder in entry.folders.items()
-                }
-                count, wrong = cleared(doors, entry.folders)
-                if count and not wrong:  # a server may finish a copy after its client is gone
-                    time.sleep(LINGER)
-                    more, wrong = cleared(doors, entry.folders)
-                    count += more
-            except OSError as error:
-                count, wrong = 0, [str(error)]
-        shutil.rmtree(entry.secrets, ignore_errors=True)
-        where = " and ".join(entry.folders.values())
+        pair = next((pair for pair in settings.pairs if pair.name == entry.pair), None)
+        if not pair or any(
+            folder.door not in getattr(pair, role).urls for role, folder in entry.folders.items()
+        ):
+            continue
+        count, wrong = _reaped(settings, pair, entry)
+        if Path(entry.secrets).name.startswith(secrets.PREFIX):
+            shutil.rmtree(entry.secrets, ignore_errors=True)
         if wrong:
             problems += wrong
         else:
             end(entry)
+            where = " and ".join(folder.url for folder in entry.folders.values())
             done.append(f"{count} files in {where}")
     return done, problems
+
+
+def _reaped(settings: Endpoints, pair: EndpointPair, entry: Entry) -> tuple[int, list[str]]:
+    with secrets.written(settings, pair) as private:
+        try:
+            doors = {
+                role: open_doors(folder.door, Credentials(private), role)
+                for role, folder in entry.folders.items()
+            }
+        except OSError as error:
+            return 0, [str(error)]
+        count, wrong = cleared(doors, entry.folders)
+        if count and not wrong:  # a server may finish a copy after its client is gone
+            time.sleep(LINGER)
+            more, wrong = cleared(doors, entry.folders)
+            count += more
+    return count, wrong

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tpcsweep.testbeds.endpoints.doors import Body, DoorError, Doors
+from tpcsweep.urls import NewFolder, OwnFile
 
 LOCAL = "a local folder"
 
@@ -33,13 +34,17 @@ class LocalDoors(Doors):
         with _path(url) as path:
             return path.stat().st_size if path.exists() else None
 
-    def make_folder(self, url: str) -> None:
-        with _path(url) as path:
-            path.mkdir(exist_ok=True)
+    def lists(self, folder: str) -> bool:
+        with _path(folder) as path:
+            return path.is_dir()
 
-    def upload(self, url: str, content: Body, size: int) -> None:  # noqa: ARG002, the content tells its size
-        with _path(url) as path, path.open("wb") as file:
-            file.writelines(content())
+    def _make(self, folder: NewFolder) -> None:
+        with _path(folder.url) as path:
+            path.mkdir()
+
+    def upload(self, file: OwnFile, content: Body, size: int) -> None:  # noqa: ARG002, the content tells its size
+        with _path(file.url) as path, path.open("wb") as opened:
+            opened.writelines(content())
 
     def download(self, url: str) -> bytes:
         with _path(url) as path:
@@ -48,13 +53,18 @@ class LocalDoors(Doors):
     def checksum(self, url: str) -> str:
         return f"adler32={zlib.adler32(self.download(url)):08x}"
 
-    def delete(self, url: str) -> bool:
-        with _path(url) as path:
+    def delete(self, file: OwnFile) -> bool:
+        with _path(file.url) as path:
             if not path.exists():
                 return False
-            (path.rmdir if url.endswith("/") else path.unlink)()
+            path.unlink()
             return True
 
-    def names(self, folder: str) -> list[str] | None:
-        with _path(folder) as path:
+    def names(self, folder: NewFolder) -> list[str] | None:
+        with _path(folder.url) as path:
             return [file.name for file in path.iterdir()] if path.exists() else None
+
+    def _remove(self, folder: NewFolder) -> None:
+        with _path(folder.url) as path:
+            if path.exists():
+                path.rmdir()

@@ -10,9 +10,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tpcsweep import processes
-from tpcsweep.testbeds.endpoints.doors import PATIENCE, Body, DoorError, Doors
+from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors
 from tpcsweep.tools.base import Credentials, last_lines
 from tpcsweep.tools.xrdcp import login_environment
+from tpcsweep.urls import NewFolder, OwnFile
 
 SLOWEST = 1 << 20  # smallest accepted rate of an upload or download, B/s
 LIMITS = {
@@ -37,12 +38,19 @@ class RootDoors(Doors):
         told = re.search(r"^Size:\s+(\d+)", found or "", re.MULTILINE)
         return int(told[1]) if told else None
 
-    def make_folder(self, url: str) -> None:
-        if self._asked(url, "mkdir") is None:
-            raise DoorError(f"mkdir {url}: no such folder above it")
+    def lists(self, folder: str) -> bool:
+        return self._asked(folder, "ls") is not None
 
-    def upload(self, url: str, content: Body, size: int) -> None:
-        self._copied(["-", url], url, content, size)
+    def _make(self, folder: NewFolder) -> None:
+        # Some servers answer mkdir for an existing folder as if they had created it.
+        if self._asked(folder.url, "stat") is not None:
+            other = "a new random name exists, so the server may answer for another folder"
+            raise DoorError(f"stat {folder.url}: {other}. {ANOTHER}")
+        if self._asked(folder.url, "mkdir") is None:
+            raise DoorError(f"mkdir {folder.url}: no such folder above it")
+
+    def upload(self, file: OwnFile, content: Body, size: int) -> None:
+        self._copied(["-", file.url], file.url, content, size)
 
     def download(self, url: str) -> bytes:
         return self._copied([url, "-"], url)
@@ -53,12 +61,15 @@ class RootDoors(Doors):
         except DoorError as error:
             raise LookupError(str(error)) from None
 
-    def delete(self, url: str) -> bool:
-        return self._asked(url, "rmdir" if url.endswith("/") else "rm") is not None
+    def delete(self, file: OwnFile) -> bool:
+        return self._asked(file.url, "rm") is not None
 
-    def names(self, folder: str) -> list[str] | None:
-        found = self._asked(folder, "ls")
+    def names(self, folder: NewFolder) -> list[str] | None:
+        found = self._asked(folder.url, "ls")
         return None if found is None else [line.rpartition("/")[2] for line in found.splitlines()]
+
+    def _remove(self, folder: NewFolder) -> None:
+        self._asked(folder.url, "rmdir")
 
     def _asked(self, url: str, *request: str, whole: bool = False) -> str | None:
         """Run xrdfs; return its output, or None if the file is missing. `whole` requests name no path."""

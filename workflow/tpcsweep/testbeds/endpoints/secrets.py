@@ -2,6 +2,7 @@
 """A private folder with a user's credentials in the tools' format, with links to the user's files."""
 
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -15,6 +16,8 @@ from tpcsweep.configuration.endpoints import EndpointPair, Endpoints, Login
 from tpcsweep.tools.base import ANONYMOUS
 
 COMMAND_SECONDS = 60.0
+PREFIX = "tpcsweep-"
+"""Of the private folders' names."""
 
 
 class CredentialError(Exception):
@@ -27,7 +30,7 @@ def written(settings: Endpoints, pair: EndpointPair) -> Iterator[Path]:
     folders = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108
     memory = next((folder for folder in folders if os.access(folder, os.W_OK | os.X_OK)), None)
     # It has mode 700.
-    with tempfile.TemporaryDirectory(prefix="tpcsweep-", dir=memory, ignore_cleanup_errors=True) as made:
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=memory, ignore_cleanup_errors=True) as made:
         _write(Path(made), settings, pair)
         yield Path(made)
 
@@ -39,7 +42,9 @@ def _write(folder: Path, settings: Endpoints, pair: EndpointPair) -> None:
         (folder / ANONYMOUS).touch()
     for role, login in logins.items():
         if login.token_file:
-            (folder / f"{role}.token").symlink_to(_file(login.token_file, "token_file"))
+            file = _file(login.token_file, "token_file")
+            _require_token(file.read_text(errors="replace"), "token_file")
+            (folder / f"{role}.token").symlink_to(file)
         elif login.proxy and not (folder / "user.key").exists():
             for name in ("user.pem", "user.key"):
                 (folder / name).symlink_to(_file(login.proxy, "proxy"))
@@ -65,9 +70,18 @@ def renew(folder: Path, logins: dict[str, Login]) -> None:
             raise CredentialError(
                 f"token_command ended with exit code {done.returncode}: {said or 'no token'}"
             )
+        _require_token(done.stdout, "token_command")
         fresh = folder / f".{role}.token"
         _private(fresh, done.stdout)
         fresh.replace(folder / f"{role}.token")
+
+
+def _require_token(text: str, key: str) -> None:
+    """Raise CredentialError for a text that would be more than the value of one header."""
+    if re.search(r"[^!-~]", text.strip()):
+        raise CredentialError(
+            f"{key}: not one token: it has several words or lines, or other than ASCII characters"
+        )
 
 
 def _private(path: Path, text: str) -> None:

@@ -9,16 +9,15 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpcsweep.client import Client, Event
+from tpcsweep.client import Channel, Event
 from tpcsweep.configuration.endpoints import EndpointPair, Login
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.flags import BrokenError
@@ -26,13 +25,14 @@ from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import Machine
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.testbeds.endpoints import secrets
+from tpcsweep.testbeds.endpoints.arrivals import Arrivals, ArrivalsClient
 from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
 from tpcsweep.testbeds.endpoints.ledger import LINGER
 from tpcsweep.testbeds.endpoints.local import local_path
 from tpcsweep.testbeds.endpoints.spending import Spending
+from tpcsweep.urls import MadeFolder
 from tpcsweep.variables import BYTES
 
-DELETERS = 8  # the largest number of concurrent deletions
 UNKNOWN: Any = math.nan
 
 
@@ -117,11 +117,10 @@ class EndpointsSite:
     """A pair of endpoints; see `measure.cell.Site`."""
 
     pair: EndpointPair
-    folders_made: Mapping[str, str]
-    """URLs of tpcsweep's own folders by role; streams use them through each door in turn."""
-    name: str  # the last part of the folders' URLs
+    made: Mapping[str, MadeFolder]
+    """tpcsweep's own folders by role; streams use them through each door in turn."""
     doors: Mapping[str, Doors]
-    client: Client
+    channel: Channel
     process: subprocess.Popen[bytes]
     private: Path
     logins: dict[str, Login]
@@ -139,9 +138,12 @@ class EndpointsSite:
     _files: int | None = None
     _began: float = math.inf
     _problems: list[str] = field(default_factory=list)
-    _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, DELETERS, "delete"))
-    _pending: list[Any] = field(default_factory=list)
     _machine: Machine = field(default_factory=Machine)
+
+    def __post_init__(self) -> None:
+        """Wait until the client is ready. Raises ClientError."""
+        self._arrivals = Arrivals(self.doors["destination"])
+        self._client = ArrivalsClient(self.channel, self.markers.append, self._look)
 
     def begin(self, wanted: Parameters, files: int | None) -> None:
         """Prepare a cell: renew tokens, and forget the previous cell's transfers."""
@@ -151,16 +153,22 @@ class EndpointsSite:
             raise BrokenError(str(error)) from error
         self.streams, self._size, self._files, self.spans = wanted.streams, wanted.file_size, files, []
         self.markers.clear()
+        self._arrivals.unseen.clear()
         self.spending.begin_cell()
         self._began = time.monotonic()
 
-    def client_of(self, _tool: str) -> Client:
-        return self.client
+    def client_of(self, _tool: str) -> ArrivalsClient:
+        return self._client
 
     def pairs(self, _endpoint: str) -> list[tuple[str, str]]:
         """Return the source and destination folders for each pair of doors."""
-        own = "" if self.pair.source.file else f"/{self.name}"
-        return [(f"{source}{own}", f"{destination}/{self.name}") for source, destination in self.pair.doors]
+        return [
+            (
+                self.made["source"].at(source).url if "source" in self.made else source,
+                self.made["destination"].at(destination).url,
+            )
+            for source, destination in self.pair.doors
+        ]
 
     @property
     def folders(self) -> tuple[str, str]:
@@ -170,20 +178,22 @@ class EndpointsSite:
 
     def add_source(self, size: int, content: str, _streams: int) -> str:
         """Upload a source file unless it exists, or check the size of the configured one; return its name."""
-        door, name = self.doors["source"], self.pair.source.file or f"{content}.{size}"
-        url = f"{self.pairs('')[0][0]}/{name}"
+        door, made = self.doors["source"], self.made.get("source")
         try:
-            found = door.size(url)
-            if found == size:
+            if not made:
+                name = str(self.pair.source.file)
+                url = f"{self.pair.source.urls[0]}/{name}"
+                if (found := door.size(url)) != size:
+                    size_found = "no such file" if found is None else f"{found} bytes"
+                    raise BrokenError(f"{url}: {size_found}: file_size must be the size of the source file")
                 return name
-            if self.pair.source.file:
-                size_found = "no such file" if found is None else f"{found} bytes"
-                raise BrokenError(f"{url}: {size_found}: file_size must be the size of the source file")
-            self.spending.add(size)
-            door.upload(url, lambda: random_blocks(size), size)
+            file = made.file(f"{content}.{size}")
+            if door.size(file.url) != size:
+                self.spending.add(size)
+                door.upload(file, lambda: random_blocks(size), size)
         except DoorError as error:
             raise BrokenError(f"the source file cannot be uploaded: {error}") from error
-        return name
+        return file.name
 
     def look(self) -> Reading:
         machine = self._machine.read()._asdict()
@@ -200,20 +210,25 @@ class EndpointsSite:
         """Return no counters, because they are not visible from outside."""
         return {}
 
+    def _look(self, event: Event) -> Future[Event]:
+        """Ask the size of an ended transfer's file through its own door, and delete it, in the background."""
+        doors = self.pair.doors
+        folder = self.made["destination"].at(doors[event["stream"] % len(doors)][1])
+        return self._arrivals.look(event, folder.file(event["name"]), self._size)
+
     def received(self, event: Event) -> Arrival:
-        """Record an ended transfer, and delete its destination file in the background."""
+        """Record a transfer whose file was looked at."""
         size = 0 if event["failure"] else self._size
+        self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
-        destinations = [destination for _, destination in self.pairs("")]
-        url = f"{destinations[event['stream'] % len(destinations)]}/{event['name']}"
-        self._pending.append(self._pool.submit(self._delete, url))
         return Arrival(None, size)
 
-    def _delete(self, url: str) -> None:
-        try:
-            self.doors["destination"].delete(url)
-        except DoorError as error:
-            self._problems.append(str(error))
+    def unseen(self) -> str:
+        """Return how many files of the cell have a size that could not be asked, with a reason; "" for none."""
+        if not (unseen := self._arrivals.unseen):
+            return ""
+        [(reason, _)] = unseen.most_common(1)
+        return f"the size of {unseen.total()} files at the destination could not be asked: {reason}"
 
     def present(self) -> dict[str, Arrival]:
         """Return the transfers under way that had a performance marker, as if bytes had arrived since their start."""
@@ -228,16 +243,13 @@ class EndpointsSite:
         """Return None, as XRootD's monitoring is not sent to users."""
 
     def settle(self) -> None:
-        """Delete the cell's remaining files, and wait until servers have noticed that the client is gone."""
-        for pending in self._pending:
-            pending.result()
-        self._pending.clear()
+        """Delete the cell's remaining files, after servers have noticed that the client is gone."""
         done = sum(1 for span in self.spans if span.size)
         if self._files is None or done < self._files * self.streams:
             self._note_bytes(len(self.spans) + self.streams)
             time.sleep(LINGER)
         try:
-            self.doors["destination"].empty(self.folders_made["destination"])
+            self.doors["destination"].empty(self.made["destination"])
         except DoorError as error:
             self._problems.append(str(error))
         self.check()
@@ -262,15 +274,15 @@ class EndpointsSite:
 
     def ready(self) -> None:
         """Raise BrokenError unless a door of each end answers."""
-        for role, folder in self.folders_made.items():
+        for role, folder in self.made.items():
             try:
-                self.doors[role].server(folder)
+                self.doors[role].server(folder.url)
             except DoorError as error:
                 raise BrokenError(str(error)) from error
 
     def close(self) -> None:
         self.spending.save()
-        self._pool.shutdown()
+        self._arrivals.close()
         self._machine.close()
 
 

@@ -7,14 +7,14 @@ import secrets as random
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import psutil
 
 from tpcsweep import processes
-from tpcsweep.client import ClientError, Event, process_client
+from tpcsweep.client import ClientError, process_channel
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
@@ -23,13 +23,18 @@ from tpcsweep.linux import signals
 from tpcsweep.measure import cell, provenance
 from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets, trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
-from tpcsweep.testbeds.endpoints.implementations import recognized
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.fixes import explained_copy
+from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
-from tpcsweep.tools import Credentials
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
+from tpcsweep.tools import TOOLS, Credentials
+from tpcsweep.urls import MadeFolder, NewFolder, made_up
 
+TRIAL = "trial"
+"""Name of a file of one byte, by which a deployment tries its rights."""
 EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
 
 
@@ -51,8 +56,9 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     ledger.reap(settings)
     with contextlib.ExitStack() as undo:
         private = undo.enter_context(secrets.written(settings, pair))
-        name = f"tpcsweep-{random.token_hex(6)}"
-        folders = {role: f"{getattr(pair, role).urls[0]}/{name}" for role in ("source", "destination")}
+        folders = {
+            role: NewFolder(getattr(pair, role).urls[0], made_up()) for role in ("source", "destination")
+        }
         if pair.source.file:
             del folders["source"]
         try:
@@ -64,14 +70,15 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             raise secrets.CredentialError(
                 f"the certificate cannot be used: {error.strerror or error}"
             ) from error
-        entry = ledger.begin(undo, name, pair.name, folders, private)
+        entry = ledger.begin(undo, pair.name, folders, private)
         undo.push(partial(_cleared, doors, entry))
         undo.callback(signals.ignore_signals)
         request.stage(f"making folders for {request.deployment}")
-        for role, folder in folders.items():
-            doors[role].make_folder(f"{folder}/")
-            doors[role].upload(f"{folder}/trial", lambda: [b"\n"], 1)
-            doors[role].delete(f"{folder}/trial")
+        made = {role: _made(doors[role], entry, role, getattr(pair, role).urls) for role in folders}
+        if any(TOOLS[tool].follows_in_clear for tool in request.tools) and Credentials(private).needed:
+            _require_encrypted_copies(doors, made, pair)
+        for role, folder in made.items():
+            doors[role].delete(folder.file(TRIAL))
         home = private / "client"
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
@@ -79,14 +86,11 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
         process = processes.start(command, processes.python(home), start_new_session=True, **pipes)
         undo.callback(_ended, process)
-        markers: list[Event] = []
         site = EndpointsSite(
             pair=pair,
-            folders_made=folders,
-            name=name,
+            made=made,
             doors=doors,
-            client=process_client(process, markers.append),
-            markers=markers,
+            channel=process_channel(process),
             process=process,
             private=private,
             logins=settings.logins(pair),
@@ -96,6 +100,32 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         )
         undo.callback(site.close)
         yield site
+
+
+def _made(door: Doors, entry: ledger.Entry, role: str, folder_urls: Sequence[str]) -> MadeFolder:
+    """Create a folder of an end, see it at the end's other doors, and write a file in it."""
+    folder = door.make_folder(entry.folders[role])
+    entry.made(role, folder)
+    for url in folder_urls[1:]:
+        door.require(folder.at(url))
+    door.upload(folder.file(TRIAL), lambda: [b"\n"], 1)
+    return folder
+
+
+def _require_encrypted_copies(
+    doors: Mapping[str, Doors], made: Mapping[str, MadeFolder], pair: EndpointPair
+) -> None:
+    """Raise DoorError if a door redirects COPY to http. Whether the copies succeed is of no interest."""
+    file = f"{pair.source.urls[0]}/{pair.source.file}"
+    source = made["source"].file(TRIAL).url if "source" in made else file
+    copy = made["destination"].file(f"{TRIAL}-copy")
+    for role, url, other in (
+        ("destination", copy.url, {"Source": source}),
+        ("source", source, {"Destination": copy.url}),
+    ):
+        if isinstance(door := doors[role], HttpDoors):
+            door.request("COPY", url, {**ALWAYS, **other, "Overwrite": "F"})
+    doors["destination"].delete(copy)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
@@ -148,7 +178,8 @@ def measure(
     """Measure a cell like `measure.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
     result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
-    return {**result, "message": explained(result["message"])}
+    words = [explained_copy(result["message"], wanted.copy_mode), site.unseen()]
+    return {**result, "message": "; ".join(filter(None, words))}
 
 
 def reap(settings: Endpoints) -> list[str]:

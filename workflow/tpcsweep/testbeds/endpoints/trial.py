@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import hashlib
 import json
-import secrets as random
 import socket
 import ssl
 import subprocess
@@ -25,12 +24,15 @@ from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets
 from tpcsweep.testbeds.endpoints.checks import ENDS
-from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors, HttpDoors, explained
+from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors
+from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer
 from tpcsweep.tools.curl import macaroon_request
 from tpcsweep.tools.native import Progress, failure
+from tpcsweep.urls import MadeFolder, NewFolder, OwnFile, made_up
 
 CONNECT_SECONDS = 10.0
 CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)  # the content of the trial file: 1 MiB
@@ -63,18 +65,18 @@ class _Trial:
 
     def __init__(self, pair: EndpointPair, credentials: Credentials) -> None:
         self._pair, self._credentials = pair, credentials
-        self._name = f"tpcsweep-{random.token_hex(6)}"
         self._folders = {
-            role: f"{getattr(pair, role).urls[0]}/{self._name}" for role in ("source", "destination")
+            role: NewFolder(getattr(pair, role).urls[0], made_up()) for role in ("source", "destination")
         }
         self._doors: dict[str, Doors] = {}
-        self._begun: dict[str, str] = {}  # URLs by role of folders that may exist
+        self._begun: dict[str, NewFolder] = {}  # folders by role that may exist
+        self._made: dict[str, MadeFolder] = {}  # folders by role that the server has created
         self._tokens: dict[str, str] = {}
         self._markers = False
 
     def rows(self) -> Row:
         with ExitStack() as held:
-            entry = ledger.begin(held, self._name, self._pair.name, self._folders, self._credentials.folder)
+            self._entry = ledger.begin(held, self._pair.name, self._folders, self._credentials.folder)
             left: list[str] = []
             try:
                 usable = True
@@ -84,9 +86,9 @@ class _Trial:
                         yield row
                 yield from self._between(usable)
             finally:
-                left = ledger.cleared(self._doors, self._begun)[1]
+                left = ledger.cleared(self._doors, self._begun | self._made)[1]
                 if not left:
-                    ledger.end(entry)
+                    ledger.end(self._entry)
             reason = "; ".join(left)
             yield Finding(self._pair.name, "nothing left", "failed" if left else "ok", reason)
 
@@ -102,28 +104,30 @@ class _Trial:
                 ("TLS and CA", partial(self._secured, where)),
             ]
             yield from _in_turn(f"{subject} {where.netloc}".rstrip(), steps)
-        folder = self._folders[role]
         yield from _in_turn(
             subject,
             [
                 ("credential usable", lambda: self._opened(role)),
                 ("list", partial(self._listed, role, first)),
-                ("make a folder", lambda: self._made(role, f"{folder}/")),
+                ("make a folder", lambda: self._make(role)),
                 *self._of_a_file(role, first),
                 ("macaroon", lambda: self._macaroon(role)),
             ],
         )
         for url in others if role in self._doors else ():
-            steps = [("list", partial(self._listed, role, url)), *self._of_a_file(role, url)]
+            same = ("same folder", partial(self._seen, role, url))
+            steps = [("list", partial(self._listed, role, url)), same, *self._of_a_file(role, url)]
             yield from _in_turn(f"{subject} {urlsplit(url).netloc}", steps)
 
     def _of_a_file(self, role: str, url: str) -> list[Step]:
-        file = f"{url}/{self._name}/file"
+        def file() -> OwnFile:
+            return self._made[role].at(url).file("file")
+
         return [
-            ("upload", lambda: self._doors[role].upload(file, lambda: [CONTENT], len(CONTENT))),
-            ("download", lambda: self._downloaded(role, file)),
-            ("checksum", lambda: self._checksum(role, file)),
-            ("delete", lambda: self._deleted(role, file)),
+            ("upload", lambda: self._doors[role].upload(file(), lambda: [CONTENT], len(CONTENT))),
+            ("download", lambda: self._downloaded(role, file())),
+            ("checksum", lambda: self._checksum(role, file())),
+            ("delete", lambda: self._deleted(role, file())),
         ]
 
     def _between(self, usable: bool) -> Row:
@@ -176,7 +180,7 @@ class _Trial:
 
     def _opened(self, role: str) -> str:
         credentials = self._credentials
-        self._doors[role] = open_doors(self._folders[role], credentials, role)
+        self._doors[role] = open_doors(self._folders[role].door, credentials, role)
         if isinstance(self._doors[role], LocalDoors):
             raise LookupError(LOCAL)
         if not credentials.needed:
@@ -189,26 +193,34 @@ class _Trial:
 
     def _listed(self, role: str, url: str) -> str:
         door = self._doors[role]
-        if door.names(url) is None:
+        if not door.lists(url):
             raise UnusableEndpointError("no such folder")
         server = door.server(url)
         found = recognized(server) if isinstance(door, HttpDoors) else None
         return f"{found.name}: {found.note}" if found else server or "unknown server"
 
-    def _made(self, role: str, url: str) -> None:
+    def _make(self, role: str) -> None:
         self._begun[role] = self._folders[role]
-        self._doors[role].make_folder(url)
+        self._made[role] = self._doors[role].make_folder(self._folders[role])
+        self._entry.made(role, self._made[role])
 
-    def _deleted(self, role: str, url: str) -> None:
-        if not self._doors[role].delete(url):
+    def _seen(self, role: str, url: str) -> None:
+        if role not in self._made:
+            raise UnusableEndpointError("no folder was made by the first door")
+        self._doors[role].require(self._made[role].at(url))
+
+    def _deleted(self, role: str, file: OwnFile) -> None:
+        if not self._doors[role].delete(file):
             raise UnusableEndpointError("no such file")
 
-    def _downloaded(self, role: str, url: str) -> None:
-        if self._doors[role].download(url) != CONTENT:
-            raise UnusableEndpointError("other bytes than were uploaded")
+    def _downloaded(self, role: str, file: OwnFile) -> None:
+        if (found := self._doors[role].download(file.url)) != CONTENT:
+            other = "other bytes than were uploaded"
+            has = other if len(found) == len(CONTENT) else f"{len(found)} of {len(CONTENT)} bytes"
+            raise UnusableEndpointError(has)
 
-    def _checksum(self, role: str, url: str) -> str:
-        told = self._doors[role].checksum(url)
+    def _checksum(self, role: str, file: OwnFile) -> str:
+        told = self._doors[role].checksum(file.url)
         if f"adler32={zlib.adler32(CONTENT):08x}" not in told:
             raise UnusableEndpointError(f"{told}, which is not the content's")
         return "adler32"
@@ -221,7 +233,9 @@ class _Trial:
             raise LookupError("a token is used" if role in self._tokens else "anonymous")
         kind = {"Content-Type": "application/macaroon-request"}
         text = macaroon_request(role, self._credentials).encode()
-        answer = door.ok("POST", f"{self._folders[role]}/", headers=kind, body=lambda: [text], size=len(text))
+        answer = door.ok(
+            "POST", f"{self._folders[role].url}/", headers=kind, body=lambda: [text], size=len(text)
+        )
         try:
             self._tokens[role] = str(json.loads(answer.body)["macaroon"])
         except (ValueError, KeyError, TypeError):
@@ -229,12 +243,12 @@ class _Trial:
 
     def _copied(self, doors: tuple[str, str], name: str, way: Callable[[str, str], None]) -> str:
         """Copy the file between two doors, compare it, and delete it."""
-        source = f"{doors[0]}/{self._name}/file"
-        target = f"{doors[1]}/{self._name}/{name.replace(' ', '-')}"
-        if self._doors["source"].size(source) != len(CONTENT):
+        source = self._made["source"].at(doors[0]).file("file")
+        target = self._made["destination"].at(doors[1]).file(name.replace(" ", "-"))
+        if self._doors["source"].size(source.url) != len(CONTENT):
             self._doors["source"].upload(source, lambda: [CONTENT], len(CONTENT))
         began = time.monotonic()
-        way(source, target)
+        way(source.url, target.url)
         seconds = time.monotonic() - began
         self._downloaded("destination", target)
         self._doors["destination"].delete(target)
@@ -268,9 +282,8 @@ class _Trial:
         progress = Progress()
         progress.feed(answer.body)
         self._markers |= b"Perf Marker" in answer.body
-        why = failure(answer.status, answer.reason, progress.last)
-        if why and (answer.status != 201 or answer.body.strip()):
-            raise UnusableEndpointError(why)
+        if why := failure(answer.status, answer.reason, progress.last):
+            raise UnusableEndpointError(explained_copy(why, mode))
 
 
 def _in_turn(subject: str, steps: list[Step]) -> Row:

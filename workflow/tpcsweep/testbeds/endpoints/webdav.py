@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to doors by HTTP and WebDAV.
+
+RFC 4918 (WebDAV: MKCOL, PROPFIND), RFC 3230 (digests), RFC 9110 (Retry-After, Expect).
+"""
+
+import html
+import http.client
+import re
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors, OtherFolderError
+from tpcsweep.tools.base import LONGEST, Credentials
+from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head, HttpError, Progress, parse_head
+from tpcsweep.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
+
+BUSY = (429, 503)
+TRIES = 4  # requests to a busy door before giving up
+LONGEST_WAIT = 30.0
+EARLY = 1.0  # seconds that an upload waits for an answer before it sends its content, as curl does
+CREATED = 201
+_WRITING = ("MKCOL", "PUT", "DELETE")
+_HREF = re.compile(r"<(?:\w+:)?href>([^<]*)</")
+
+
+@dataclass(frozen=True)
+class Answer(Head):
+    """A door's answer with its body."""
+
+    body: bytes
+
+    def __str__(self) -> str:
+        text = " ".join(self.body[:200].decode(errors="replace").split())
+        return f"HTTP {self.status} {self.reason}" + (f": {text}" if text and "<" not in text else "")
+
+
+def members(listing: str, folder: str) -> list[str]:
+    """Return the names in a multistatus listing of one of tpcsweep's folders.
+
+    Raises ValueError if it lists another folder, as if the server had dropped a part of the URL.
+    """
+    found = []
+    for href in map(html.unescape, _HREF.findall(listing)):
+        *_, above, last = ("", *urlsplit(href).path.strip("/").split("/"))
+        if folder not in (above, last):
+            raise ValueError(f"the answer lists {href[:100]!r}, which is not in the folder")
+        if last != folder:
+            found.append(last)
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """Return why no answer, or only a part of one, arrived."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if not isinstance(error, http.client.IncompleteRead):
+        return str(error) or type(error).__name__
+    progress = Progress()
+    progress.feed(error.partial)
+    last = progress.last.decode(errors="replace")[:LONGEST]
+    return f"the server closed the connection before the end of an answer: {last}"
+
+
+class HttpDoors(Doors):
+    def __init__(self, credentials: Credentials, role: str) -> None:
+        """Raise OSError for unusable certificates."""
+        self.credentials, self.role = credentials, role
+        self.tls = ssl.create_default_context(cafile=str(credentials.authority))
+        if credentials.needed and not credentials.token_file(role):
+            self.tls.load_cert_chain(credentials.certificate, credentials.key)
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        size: int = 0,
+    ) -> Answer:
+        """Send a request, follow redirections, and retry while the door is busy. Raises DoorError without an answer."""
+        token = self.credentials.token(self.role)
+        own = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+        for attempt in range(TRIES):
+            answer = self._followed(method, url, own, body, size)
+            if answer.status not in BUSY or attempt == TRIES - 1:
+                break
+            asked = answer.headers.get("retry-after", "")
+            time.sleep(min(float(asked) if asked.isdigit() else 2.0**attempt, LONGEST_WAIT))
+        return answer
+
+    def _followed(
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, size: int
+    ) -> Answer:
+        first, where = url, f"{method} {shown(url)}"
+        for _ in range(1 + REDIRECTIONS):
+            self._require_safe(method, url, where)
+            try:
+                answer = self._once(method, url, headers, body, size)
+            except (OSError, http.client.HTTPException, HttpError) as error:
+                raise DoorError(f"{method} {shown(url)}: {_reason(error)}") from None
+            if answer.status not in REDIRECTS or "location" not in answer.headers:
+                return answer
+            url = urljoin(url, answer.headers["location"])
+            where = f"{method} {shown(first)}: redirected to {shown(url)}"
+        raise DoorError(f"{method} {shown(first)}: redirected more than {REDIRECTIONS} times")
+
+    def _require_safe(self, method: str, url: str, where: str) -> None:
+        """Raise DoorError if a request would show a credential, or would write outside tpcsweep's own folder."""
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise DoorError(f"{where}: a door is asked by http or https only")
+        if unencrypted(url) and self.credentials.needed:
+            raise DoorError(f"{where}: a credential would be readable on its way. Fix: use a door with https")
+        if method in _WRITING and not holds_own_folder(url):
+            raise DoorError(f"{where}: this is outside the folder that tpcsweep made. Fix: use another door")
+
+    def _once(
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, size: int
+    ) -> Answer:
+        content = {"Content-Length": str(size)} if body else {}
+        expecting = {"Expect": "100-continue"} if body else {}
+        answer = self._sent(method, url, {**headers, **content, **expecting}, body)
+        if expecting and answer.status == http.client.EXPECTATION_FAILED:
+            return self._sent(method, url, {**headers, **content}, body)
+        return answer
+
+    def _sent(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> Answer:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=PATIENCE, context=self.tls)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=PATIENCE)
+        )
+        try:
+            try:
+                connection.putrequest(
+                    method, f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+                )
+                for name, value in headers.items():
+                    connection.putheader(name, value)
+            except ValueError:  # its text would show a token
+                raise HttpError("a header or the path has a character that HTTP does not allow") from None
+            connection.endheaders()
+            if "Expect" in headers and (early := _early(connection.sock)):
+                return early
+            try:
+                for block in body() if body else ():
+                    connection.send(block)
+            except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
+                pass  # a server may answer, and close the connection, before it has read everything
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, answer.reason, found, answer.read())
+        finally:
+            connection.close()
+
+    def ok(self, method: str, url: str, *allowed: int, **how: object) -> Answer:
+        """Send a request. Raises DoorError unless the answer is a success or has an allowed status."""
+        answer = self.request(method, url, **how)  # type: ignore[arg-type]
+        if not answer.well and answer.status not in allowed:
+            raise DoorError(f"{method} {shown(url)}: {answer}")
+        return answer
+
+    def server(self, url: str) -> str:
+        return self.request("OPTIONS", f"{url}/").headers.get("server", "")
+
+    def size(self, url: str) -> int | None:
+        head = self.ok("HEAD", url, 404)
+        length = head.headers.get("content-length", "")
+        return (int(length) if length.isdecimal() else -1) if head.well else None
+
+    def lists(self, folder: str) -> bool:
+        return self._propfind(folder).status != 404
+
+    def download(self, url: str) -> bytes:
+        return self.ok("GET", url).body
+
+    def checksum(self, url: str) -> str:
+        head = self.request("HEAD", url, {"Want-Digest": "adler32"})
+        if told := head.headers.get("digest"):
+            return told.lower().replace(" ", "")
+        raise LookupError(f"no Digest in the answer to HEAD (RFC 3230): {head}")
+
+    def _make(self, folder: NewFolder) -> None:
+        answer = self.ok("MKCOL", f"{folder.url}/", 405)
+        if answer.status != CREATED:
+            why = "not 201 Created for a new random name, so the server may answer for another folder"
+            raise DoorError(f"MKCOL {folder.url}/: {answer}: {why}. {ANOTHER}")
+
+    def upload(self, file: OwnFile, content: Body, size: int) -> None:
+        self.ok("PUT", file.url, body=content, size=size)
+
+    def delete(self, file: OwnFile) -> bool:
+        return self.ok("DELETE", file.url, 404).status != 404
+
+    def names(self, folder: NewFolder) -> list[str] | None:
+        answer = self._propfind(folder.url)
+        try:
+            return (
+                None if answer.status == 404 else members(answer.body.decode(errors="replace"), folder.name)
+            )
+        except ValueError as error:
+            raise OtherFolderError(f"PROPFIND {folder.url}/: {error}. {ANOTHER}") from None
+
+    def _propfind(self, folder: str) -> Answer:
+        return self.ok("PROPFIND", f"{folder}/", 404, headers={"Depth": "1"})
+
+    def _remove(self, folder: NewFolder) -> None:
+        self.ok("DELETE", f"{folder.url}/", 404)
+
+
+def _early(connection: socket.socket) -> Answer | None:
+    """Return the answer to an upload if it comes before the content, as redirections and refusals may.
+
+    Return None if the server asks for the content, or has not answered within EARLY seconds. Closing a connection with
+    unread content could lose the answer. Raises HttpError.
+    """
+    text = b""
+    connection.settimeout(EARLY)
+    try:
+        while not text.endswith(b"\r\n\r\n"):
+            if not (byte := connection.recv(1)):
+                raise HttpError("the server closed the connection before an answer")
+            text += byte
+            connection.settimeout(PATIENCE)
+    except TimeoutError:
+        if text:
+            raise
+        return None
+    finally:
+        connection.settimeout(PATIENCE)
+    head = parse_head(text)
+    if head.status == http.client.CONTINUE:
+        return None
+    body, length = b"", head.headers.get("content-length", "0")
+    while len(body) < int(length) and (piece := connection.recv(1 << 16)):
+        body += piece
+    return Answer(head.status, head.reason, head.headers, body)
