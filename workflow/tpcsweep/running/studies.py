@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,8 +21,12 @@ from tpcsweep import results
 from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import SHIPPED, Configuration, Study, as_typed, cell_spec, studies
 from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.sweep import Cell, by_deployment
 
 NEVER = "(?!)"  # regular expression that matches nothing
+MARKERS = (".again", ".again2")
+"""Temporary outputs of a deployment's job in its log folder; a request for a missing one starts the job.
+Of two names one is missing, even if a killed Snakemake left the other."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,24 @@ class Studies(dict[str, Study]):
     def cells(self) -> list[str]:
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
+    @cached_property
+    def unsound(self) -> dict[str, list[Cell]]:
+        """Cells of each measured study whose files exist without being current."""
+        return {
+            study.folder.name: [cell for cell in stale_cells(study) if study.cell_file(cell).exists()]
+            for study in self.measured
+        }
+
+    @property
+    def again(self) -> list[str]:
+        """Markers of the deployments of `unsound` cells, whose files Snakemake takes for finished."""
+        logs = (
+            study.folder / "logs" / deployment
+            for study in self.measured
+            for deployment in by_deployment(self.unsound[study.folder.name])
+        )
+        return [str(min((folder / name for name in MARKERS), key=Path.exists)) for folder in logs]
+
     def with_notebook(self, notebook: str) -> list[str]:
         """Return the names of the studies whose sweep or testbed requests a notebook."""
         return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
@@ -179,12 +202,18 @@ def require_runnable(study: Configuration) -> None:
         require_supported(study)
 
 
-def stale_cells(study: Configuration) -> Iterator[Path]:
-    """Yield the files of a measured study's cells that are missing or not current."""
+def stale_cells(study: Configuration) -> Iterator[Cell]:
+    """Yield the cells of a measured study whose files are missing or not current."""
     for cell in study.grid.cells:
-        file = study.cell_file(cell)
-        if results.stale(file, cell_spec(study, cell)):
-            yield file
+        if results.stale(study.cell_file(cell), cell_spec(study, cell)):
+            yield cell
+
+
+def remove_markers(study: Configuration) -> None:
+    """Delete the files of MARKERS, which Snakemake keeps for rules that are targets."""
+    for deployment in study.grid.deployments:
+        for name in MARKERS:
+            (study.folder / "logs" / deployment / name).unlink(missing_ok=True)
 
 
 def digest(content: Any) -> str:
