@@ -17,6 +17,7 @@ from tpcsweep import results
 from tpcsweep.configuration.loading import cell_spec
 from tpcsweep.dataset import STATUS
 
+from tests.support.commands import tpcsweep
 from tests.support.fakes.project import Project
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import HANGS, ROOT, gone, wait_until
@@ -330,6 +331,47 @@ def test_a_killed_snakemake_ends_its_job_and_the_next_run_goes_on(small: Project
     small.go_on()
     small.well("cells")
     assert small.measured() == [ALL[1]]
+
+
+def test_a_run_can_be_watched_and_what_is_made_beside_it_changes_nothing(measured: Project) -> None:
+    study = measured.results / "mine"
+    for cell in (ALL[1], ALL[2], ALL[3]):
+        measured.file(cell).unlink()
+    process, _ = measured.hanging(ALL[3], "cells", DATASET)
+    live = (study / "live.html").read_text()
+    assert re.search(r"partial: \d of 4 cells", live)
+    assert 'http-equiv="refresh"' in live
+    asked = ["--sweep", str(measured.folder / "config/sweeps/mine.yaml"), "--results", str(measured.results)]
+    said = tpcsweep("status", *asked).stdout
+    assert "a run is under way" in said
+    assert "measure them" not in said
+    before = (study / "dataset.nc").stat().st_mtime_ns
+    assert re.search(r"partial\.nc: [23] of 4 cells", tpcsweep("dataset", *asked).stdout)
+    assert (study / "dataset.nc").stat().st_mtime_ns == before
+    assert tpcsweep("page", study).stdout.strip() == str(study / "partial.html")
+    measured.go_on()
+    process.join(HANGS)
+    assert process.exitcode == 0
+    assert statuses(measured) == ["ok"] * 4
+    ended = (study / "live.html").read_text()
+    assert "4 of 4 cells measured" in ended
+    assert 'http-equiv="refresh"' not in ended
+    assert "Nothing to be done" in measured.well("-n", "cells", DATASET)
+
+
+def test_a_run_that_is_stopped_says_so_and_how_to_go_on(small: Project) -> None:
+    process, job = small.hanging(ALL[1], "cells")
+    os.kill(job, signal.SIGINT)
+    small.go_on()
+    process.join(HANGS)
+    assert process.exitcode == 1
+    said = small.output.read_text()
+    assert "\nmine: stopped: 1 of 2 cells kept; go on: snakemake --config sweep=mine" in said
+    assert "file was missing" not in said
+    assert "did not complete" not in said
+    ended = (small.results / "mine/live.html").read_text()
+    assert "stopped: 1 of 2 cells kept" in ended
+    assert 'http-equiv="refresh"' not in ended
 
 
 def test_two_sweeps_are_one_run_and_a_machine_that_lacks_something_measures_none(small: Project) -> None:

@@ -42,10 +42,11 @@ def update_page(study: Configuration, measured: Mapping[str, Outcome] = MappingP
 
 def end_page(study: Configuration, line: str) -> None:
     """Let the page of a run lead to the page of its results if that is newer, or else tell how the run ended."""
-    if not (study.folder / PAGE).exists():
+    run = read_progress(study.folder)
+    if not (study.folder / PAGE).exists() or not run.get("cells"):  # the run had nothing to measure
         return
     page = study.folder / "index.html"
-    made = page.exists() and page.stat().st_mtime >= read_progress(study.folder).get("began", 0.0)
+    made = page.exists() and page.stat().st_mtime >= run["began"]
     with contextlib.suppress(OSError):
         _render(study, _measured(study), line, ended=True, leads=page.name if made else "")
         (study.folder / _CELLS).unlink(missing_ok=True)
@@ -86,7 +87,7 @@ def _write(study: Configuration, found: dict[str, Outcome]) -> None:
 def _render(
     study: Configuration, found: dict[str, Outcome], line: str, *, ended: bool = False, leads: str = ""
 ) -> None:
-    rates = [rate for status, rate, _ in found.values() if status == "ok" and rate is not None]
+    largest = max((rate for status, rate, _ in found.values() if status == "ok" and rate), default=0.0)
     deployments = study.grid.deployments
     columns = list(dict.fromkeys(cell.cell_path for cells in deployments.values() for cell in cells))
     under_way = read_progress(study.folder).get("deployments", ())
@@ -94,8 +95,7 @@ def _render(
     for path in sorted(deployments, key=study.grid.rank.__getitem__, reverse=True):
         planned = {cell.cell_path for cell in deployments[path]}
         cells = [
-            _shown(found.get(f"{path}/{name}"), max(rates, default=0.0)) if name in planned else None
-            for name in columns
+            _shown(found.get(f"{path}/{name}"), largest) if name in planned else None for name in columns
         ]
         rows.append({"name": path, "cells": cells, "measuring": path in under_way and not ended})
     content = {"name": study.folder.name, "line": line, "ended": ended, "leads": leads, "refresh": _REFRESH}

@@ -108,7 +108,8 @@ class JobProgress:
         """Count an ended cell. A second call for a cell replaces its first result."""
         with _state(self._folder) as self._run:
             self._run["done"] += cell not in self._ended
-            self._run["last"] = [*self._run["last"], (cell, throughput, status)][-_LAST:]
+            before = [one for one in self._run["last"] if one[0] != cell]
+            self._run["last"] = [*before, (cell, throughput, status)][-_LAST:]
         self._ended[cell] = (status, throughput, flags)
         self._draw("" if throughput is None else f"{short(throughput)} Gbit/s")
 
