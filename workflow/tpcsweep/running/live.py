@@ -89,7 +89,7 @@ def _render(
 ) -> None:
     largest = max((rate for status, rate, _ in found.values() if status == "ok" and rate), default=0.0)
     deployments = study.grid.deployments
-    columns = list(dict.fromkeys(cell.cell_path for cells in deployments.values() for cell in cells))
+    columns = list(dict.fromkeys(cell.cell_path for cell in study.grid.cells))
     under_way = read_progress(study.folder).get("deployments", ())
     rows = []
     for path in sorted(deployments, key=study.grid.rank.__getitem__, reverse=True):
