@@ -185,7 +185,7 @@ def test_beside_a_run_dataset_page_and_status_show_the_cells_so_far(
     assert tpcsweep("dataset", "-o", "mine.nc").exit_code == 0
     assert xr.load_dataset("mine.nc").attrs["partial"] == "2 of 4 cells"
     assert tpcsweep("page", study.folder, "-o", "here.html").exit_code == 0
-    assert 'href="here.nc"' in Path("here.html").read_text()
+    assert 'href="here.partial.nc"' in Path("here.html").read_text()
     assert {file for file in study.folder.rglob("*") if file.is_file()} == after.keys()
 
 

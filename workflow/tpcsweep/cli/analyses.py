@@ -38,8 +38,8 @@ def page(results: Path, output: Path | None) -> None:
     from tpcsweep import pages
     from tpcsweep.dataset.earlier import completed_dataset
 
-    if (dataset := _dataset_of_run(results, output)) is not None:
-        output = output or dataset.with_suffix(".html")
+    if (found := _dataset_of_run(results, output)) is not None:
+        dataset, output = found
     else:
         dataset = common.find_results_dataset(results)
         if output is None and results == dataset:
@@ -53,8 +53,11 @@ def page(results: Path, output: Path | None) -> None:
     click.echo(output.absolute())
 
 
-def _dataset_of_run(results: Path, output: Path | None) -> Path | None:
-    """Write the dataset of the cells so far of the run in a folder, beside the page; return None without a run."""
+def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | None:
+    """Write the dataset of the cells so far of the run in a folder, and return it with its page; None without a run.
+
+    Snakemake's own page is never replaced.
+    """
     from tpcsweep.configuration.loading import load
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import RESULTS
@@ -67,13 +70,14 @@ def _dataset_of_run(results: Path, output: Path | None) -> Path | None:
             break
     else:
         return None
-    if output is None:
+    if page is None or common.is_same(page, folder / "index.html"):
         common.require_writable(folder, "FILE.html")
-    dataset = folder / common.PARTIAL if output is None else output.with_suffix(".nc")
+        page = folder / "partial.html"
+    dataset = page.with_name(common.PARTIAL if page.parent == folder else f"{page.stem}.{common.PARTIAL}")
     with common.exit_on(ConfigurationError, DatasetError):
         study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
         fold_snapshot(study, dataset, os.cpu_count() or 1)
-    return dataset
+    return dataset, page
 
 
 @click.command()

@@ -103,6 +103,10 @@ def require_writable(folder: Path, file: str) -> None:
         )
 
 
+def is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
+
+
 def settings(**options: str | None) -> dict[str, Any]:
     """Return the workflow's configuration: config/config.yaml of the current folder, then the options."""
     from tpcsweep.configuration.problems import read_yaml

@@ -236,7 +236,7 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
         raise click.ClickException(f"{study.cells_file}: no such file. Run `{study.command}`.")
     processes, running = os.cpu_count() or 1, False
     with common.exit_on(DatasetError, results.ResultsError):
-        if output is not None:
+        if output is not None and not common.is_same(output, study.folder / "dataset.nc"):
             folding.fold_snapshot(study, output, processes)
         else:
             common.require_writable(study.folder, "FILE.nc")

@@ -15,7 +15,7 @@ from tpcsweep.linux import signals
 from tpcsweep.running import folding, live, progress
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
-from tpcsweep.running.studies import Studies, remove_markers, stale_cells
+from tpcsweep.running.studies import Studies, remove_markers
 
 Ending = Literal["complete", "incomplete", "failed"]
 """End of a run: all cells measured, some not measured, or a job failed."""
@@ -33,7 +33,7 @@ def begin_run(studies: Studies) -> None:
             results.renew_times([*given, *study.folder.rglob("*")])
         for measured in studies.measured:
             remove_markers(measured)
-            stale = sum(1 for _ in stale_cells(measured))
+            stale = len(studies.stale[measured.folder.name])
             config = {"config": measured.requested, "root": str(Path.cwd())}
             progress.begin_progress(measured.folder, stale, **config)
             if stale:

@@ -18,7 +18,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.files import replacing_file, write_text
 from tpcsweep.flags import graded
 from tpcsweep.numbers import short
-from tpcsweep.running.progress import read_progress, time_left, until
+from tpcsweep.running.progress import exclusive, read_progress, time_left, until
 from tpcsweep.running.status import current_contents
 from tpcsweep.templates import render
 
@@ -36,7 +36,7 @@ def begin_page(study: Configuration) -> None:
 
 def update_page(study: Configuration, measured: Mapping[str, Outcome] = MappingProxyType({})) -> None:
     """Add cells to the page of a run. A full disk does not end the run."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), exclusive(study.folder):
         _write(study, {**_outcomes(study.folder), **measured})
 
 

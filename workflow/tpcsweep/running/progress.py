@@ -159,10 +159,17 @@ def duration(seconds: float) -> str:
 @contextlib.contextmanager
 def _state(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the state of a run to one job at a time, and save the changes."""
+    with exclusive(folder):
+        run = read_progress(folder)
+        yield run
+        write_text(folder / FILE, json.dumps(run))
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Let one job of a run at a time change the state of the run and its page."""
     if not (folder / _LOCK).exists():  # as a module of another workflow, which does not call `begin_progress`
         begin_progress(folder, 0)
     with (folder / _LOCK).open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        run = read_progress(folder)
-        yield run
-        write_text(folder / FILE, json.dumps(run))
+        yield

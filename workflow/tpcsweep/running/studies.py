@@ -93,7 +93,8 @@ class Studies(dict[str, Study]):
                 results.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
             for study in found.sweeps:
-                require_runnable(study)
+                if study.testbed.simulated or found.stale[study.folder.name]:
+                    require_supported(study)
         except (ConfigurationError, results.ResultsError) as error:
             sys.exit(str(error))
         return found
@@ -132,20 +133,18 @@ class Studies(dict[str, Study]):
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
     @cached_property
-    def unsound(self) -> dict[str, list[Cell]]:
-        """Cells of each measured study whose files exist without being current."""
-        return {
-            study.folder.name: [cell for cell in stale_cells(study) if study.cell_file(cell).exists()]
-            for study in self.measured
-        }
+    def stale(self) -> dict[str, list[Cell]]:
+        """Stale cells of each measured study when the run was planned; reading all files takes seconds."""
+        return {study.folder.name: list(stale_cells(study)) for study in self.measured}
 
     @property
     def again(self) -> list[str]:
-        """Markers of the deployments of `unsound` cells, whose files Snakemake takes for finished."""
+        """Markers of the deployments of damaged and stale cells, whose files Snakemake takes for finished."""
         logs = (
             study.folder / "logs" / deployment
             for study in self.measured
-            for deployment in by_deployment(self.unsound[study.folder.name])
+            for deployment, cells in by_deployment(self.stale[study.folder.name]).items()
+            if any(study.cell_file(cell).exists() for cell in cells)
         )
         return [str(min((folder / name for name in MARKERS), key=Path.exists)) for folder in logs]
 
