@@ -7,6 +7,8 @@ import re
 import shutil
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tpcsweep import results
 from tpcsweep.configuration.loading import cell_spec
 from tpcsweep.dataset import STATUS
 
+from tests.support.commands import tpcsweep
 from tests.support.fakes.project import Project
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import HANGS, ROOT, gone, wait_until
@@ -193,17 +196,85 @@ def test_cells_of_a_deployment_that_does_not_start_are_listed_and_measured_next(
     assert project.measured() == ALL[:2]
 
 
-def test_damaged_cells_are_set_aside_and_measured_next(measured: Project) -> None:
-    edited, cut = measured.file("rtt=5/streams=1"), measured.file("rtt=5/streams=2")
-    edited.write_bytes(edited.read_bytes().replace(b'"status":"ok"', b'"status":"KO"'))
-    cut.write_bytes(cut.read_bytes()[:-20])
-    damaged = [file.read_bytes() for file in (edited, cut)]
-    measured.well("cells", DATASET, code=1)
-    assert [file.with_name(f"{file.name}.damaged").read_bytes() for file in (edited, cut)] == damaged
-    assert statuses(measured) == ["not_measured"] * 2 + ["ok"] * 2
-    assert len(not_measured(measured)) == 2
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "emptied": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-20]),
+    "edited": lambda file: file.write_bytes(file.read_bytes().replace(b'"status":"ok"', b'"status":"KO"')),
+    "other JSON": lambda file: file.write_text("[]"),
+    "without keys": lambda file: file.write_text(json.dumps({"spec": json.loads(file.read_bytes())["spec"]})),
+    "another cell": lambda file: shutil.copyfile(str(file).replace("streams=1", "streams=2"), file),
+    "a folder": _folder,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_cell_is_measured_by_the_very_next_run(damage: str, measured: Project) -> None:
+    cell = measured.file("rtt=5/streams=1")
+    before = measured.contents()
+    times = cell.stat()
+    DAMAGES[damage](cell)
+    os.utime(cell, ns=(times.st_atime_ns, times.st_mtime_ns))  # older than the dataset
+    if damage in ("cut", "a folder"):
+        shutil.rmtree(measured.folder / ".snakemake")  # what Snakemake remembers does not matter
+    assert re.findall(DEPLOYMENTS, measured.well("-n", "cells", DATASET)) == ["rtt=5"]
+    assert cell.exists()
+    measured.well("cells", DATASET)
+    assert measured.measured() == [ALL[0]]
+    assert before.keys() == measured.contents().keys()
+    assert statuses(measured) == ["ok"] * 4
+    assert not list((measured.results / "mine/logs").rglob(".again*"))
+    assert "Nothing to be done" in measured.well("cells", DATASET)
+
+
+@pytest.mark.parametrize("moment", ["measuring", "measured", "folded"])
+def test_a_cell_that_is_damaged_during_a_run_fails_it_and_is_measured_next(
+    moment: str, measured: Project
+) -> None:
+    """While its deployment measures another cell, before the dataset is made, and after that."""
+    victim = measured.file("rtt=5/streams=1")
+    measured.file("rtt=5/streams=2").unlink()
+    measured.file("rtt=20/streams=1").unlink()
+    others = {"measuring": ALL[1], "measured": ALL[3]}
+    targets = ("cells", DATASET) if moment != "folded" else ("cells", DATASET, "damaged")
+    if moment == "folded":
+        rule = f'rule damaged:\n    input: "{DATASET}"\n    shell: ": > {victim}"\n'
+        with (measured.folder / "workflow/Snakefile").open("a") as file:
+            file.write(f"\n\n{rule}")
+        measured.well(*targets, code=1)
+    else:
+        process, _ = measured.hanging(others[moment], *targets)
+        victim.write_bytes(b"")
+        measured.go_on()
+        process.join(HANGS)
+        assert process.exitcode == 1
+    assert sorted(measured.measured()) == sorted([ALL[1], ALL[3]])
+    assert [hole["cells"] for hole in not_measured(measured)] == [["rtt=5/streams=1/repetition=1"]]
+    assert victim.with_name(f"{victim.name}.damaged").read_bytes() == b""
+    measured.well("cells", DATASET)
+    assert measured.measured() == [ALL[0]]
+    assert statuses(measured) == ["ok"] * 4
+
+
+def test_a_run_that_is_killed_while_it_measures_a_damaged_cell_leaves_it_to_the_next(
+    measured: Project,
+) -> None:
+    for number in range(2):
+        measured.file("rtt=5/streams=1").write_bytes(b"")
+        process, job = measured.hanging(ALL[0], "cells")
+        os.kill(job if number else process.pid, signal.SIGKILL)
+        wait_until(partial(gone, job), "the job ends with its Snakemake")
+        measured.go_on()
+        process.join(HANGS)
+    # As Snakemake leaves it, if it is killed after the job.
+    marker = measured.results / "mine/logs/rtt=5/.again"
+    marker.touch()
     measured.well("cells")
-    assert measured.measured() == ALL[:2]
+    assert measured.measured() == [ALL[0]]
     assert len(measured.contents()) == 4
 
 
@@ -261,6 +332,47 @@ def test_a_killed_snakemake_ends_its_job_and_the_next_run_goes_on(small: Project
     small.go_on()
     small.well("cells")
     assert small.measured() == [ALL[1]]
+
+
+def test_a_run_can_be_watched_and_what_is_made_beside_it_changes_nothing(measured: Project) -> None:
+    study = measured.results / "mine"
+    for cell in (ALL[1], ALL[2], ALL[3]):
+        measured.file(cell).unlink()
+    process, _ = measured.hanging(ALL[3], "cells", DATASET)
+    live = (study / "live.html").read_text()
+    assert re.search(r"partial: \d of 4 cells", live)
+    assert 'http-equiv="refresh"' in live
+    asked = ["--sweep", str(measured.folder / "config/sweeps/mine.yaml"), "--results", str(measured.results)]
+    said = tpcsweep("status", *asked).stdout
+    assert "a run is under way" in said
+    assert "measure them" not in said
+    before = (study / "dataset.nc").stat().st_mtime_ns
+    assert re.search(r"partial\.nc: [23] of 4 cells", tpcsweep("dataset", *asked).stdout)
+    assert (study / "dataset.nc").stat().st_mtime_ns == before
+    assert tpcsweep("page", study).stdout.strip() == str(study / "partial.html")
+    measured.go_on()
+    process.join(HANGS)
+    assert process.exitcode == 0
+    assert statuses(measured) == ["ok"] * 4
+    ended = (study / "live.html").read_text()
+    assert "4 of 4 cells measured" in ended
+    assert 'http-equiv="refresh"' not in ended
+    assert "Nothing to be done" in measured.well("-n", "cells", DATASET)
+
+
+def test_a_run_that_is_stopped_says_so_and_how_to_go_on(small: Project) -> None:
+    process, job = small.hanging(ALL[1], "cells")
+    os.kill(job, signal.SIGINT)
+    small.go_on()
+    process.join(HANGS)
+    assert process.exitcode == 1
+    said = small.output.read_text()
+    assert "\nmine: stopped: 1 of 2 cells kept; go on: snakemake --config sweep=mine" in said
+    assert "file was missing" not in said
+    assert "did not complete" not in said
+    ended = (small.results / "mine/live.html").read_text()
+    assert "stopped: 1 of 2 cells kept" in ended
+    assert 'http-equiv="refresh"' not in ended
 
 
 def test_two_sweeps_are_one_run_and_a_machine_that_lacks_something_measures_none(small: Project) -> None:

@@ -350,9 +350,9 @@ class Campaign:
         for _ in range(RUNS):
             status = self._end(self._start())
             said += self._sweep.output()
-            if status == 0 and not self.ledger.unmeasured():
+            if status == 0:
                 break
-        else:
+        if status or self.ledger.unmeasured():  # no run ends with 0 while a cell is not whole
             found["left"] = [f"another run ended with {status}", *self.ledger.unmeasured()]
         found["repeated"] = [str(each) for each in self.ledger.repeated()]
         found["wrong"] = [*self.ledger.wrong(self._references[self._value]), *self._mislabelled()]

@@ -2,6 +2,8 @@
 """The commands of `tpcsweep`: help, completion, answers and exit codes."""
 
 import json
+import os
+import re
 import shlex
 import signal
 import sys
@@ -20,6 +22,7 @@ from tpcsweep import results, testbeds
 from tpcsweep.cli import COMMANDS, common, main, sweeps
 from tpcsweep.configuration.loading import Configuration, cell_spec, load
 from tpcsweep.files import write_text
+from tpcsweep.running import progress
 from tpcsweep.testbeds.netns import MachineError
 
 from tests.support import synthetic
@@ -147,7 +150,43 @@ def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
     assert "dataset.nc: 2 of 4 cells\nthe others: snakemake --config sweep=probe" in done.stdout
     assert int((xr.load_dataset(study.folder / "dataset.nc").status > 0).sum()) == 2
     assert (study.folder / "cells.csv").is_file()
-    assert "writes here: wait for its end" in failed("dataset")  # this process holds the folder to its end
+
+
+def test_beside_a_run_dataset_page_and_status_show_the_cells_so_far(
+    study: Configuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(study, 1)
+    cell = study.grid.cells[1]
+    spec = cell_spec(study, cell)
+    results.write_cell(results.staged_file(study, cell), spec, synthetic.cell(spec))
+    damaged = study.cell_file(study.grid.cells[2])
+    damaged.parent.mkdir(parents=True)
+    damaged.touch()
+    results.lock_results(study.folder)  # this process holds the folder to its end
+    config = {"config": study.requested, "root": str(Path.cwd())}
+    progress.begin_progress(study.folder, 4, **config)
+    with progress.JobProgress("probe", "rtt=5", study.folder) as shown:
+        shown.end(cell.path, "ok", 0.5, [])
+        said = tpcsweep("status").stdout
+    assert re.search(r"1 of its 4 cells done, about \d+ s left, until about \d\d:\d\d\n", said)
+    assert said.endswith(f"last cells: {cell.path} 0.5 Gbit/s\nbeing measured: rtt=5\n")
+    before = {file: file.stat().st_mtime_ns for file in study.folder.rglob("*") if file.is_file()}
+    assert "partial.nc: 2 of 4 cells\na run is under way" in tpcsweep("dataset").stdout
+    assert tpcsweep("page", study.folder).stdout == f"{(study.folder / 'partial.html').absolute()}\n"
+    assert "partial: 2 of 4 cells" in (study.folder / "partial.html").read_text()
+    made = {study.folder / name for name in ("partial.nc", "partial.nc.sha256", "partial.html")}
+    after = {file: file.stat().st_mtime_ns for file in study.folder.rglob("*") if file.is_file()}
+    assert after.keys() == before.keys() | made
+    assert {file: after[file] for file in before} == before
+    # For readers without the right to write.
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != study.folder or not mode & os.W_OK)
+    assert "cannot write to it. Give a file: -o FILE.nc" in failed("dataset")
+    assert "cannot write to it. Give a file: -o FILE.html" in failed("page", str(study.folder))
+    assert tpcsweep("dataset", "-o", "mine.nc").exit_code == 0
+    assert xr.load_dataset("mine.nc").attrs["partial"] == "2 of 4 cells"
+    assert tpcsweep("page", study.folder, "-o", "here.html").exit_code == 0
+    assert 'href="here.partial.nc"' in Path("here.html").read_text()
+    assert {file for file in study.folder.rglob("*") if file.is_file()} == after.keys()
 
 
 def test_adaptive_passes_cells_and_arguments(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,16 @@ for deployments in STUDIES.deployments:
                     allow_missing=True,
                 )
             ),
+            # Damaged cells exist, so Snakemake starts their job for one of these files.
+            temp(
+                touch(
+                    expand(
+                        f"<results>/{deployments.folder}/logs/{{deployment}}/{{marker}}",
+                        marker=MARKERS,
+                        allow_missing=True,
+                    )
+                )
+            ),
         log:
             f"<results>/{deployments.folder}/logs/{{deployment}}/commands.log",
         wildcard_constraints:

@@ -3,6 +3,7 @@
 
 import contextlib
 import datetime
+import errno
 import hashlib
 import itertools
 import os
@@ -30,6 +31,8 @@ _PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
 _OF_PLACEHOLDER = {"message": str}
 _OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
 """Required keys of a file in addition to its specification."""
+_UNREADABLE = (errno.EISDIR, errno.EACCES, errno.EIO)
+"""Errors for a folder in a file's place, a file without the right to read it, and a bad sector."""
 
 _CHECKSUM = "checksum"  # last key of a file: the SHA-256 of the others
 
@@ -65,37 +68,58 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(content)).hexdigest()
 
 
-def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Return whether a cell's file is missing, damaged, of another specification or a placeholder.
+def _is_intact(text: bytes) -> bool:
+    """Return whether bytes end with their checksum, as `format_cell` writes them; this parses no JSON."""
+    body, mark, noted = text.rpartition(b',"%s":"' % _CHECKSUM.encode())
+    return bool(mark) and noted == hashlib.sha256(body + b"}").hexdigest().encode() + b'"}'
 
-    This reads only the start and the end of a file; `damage` reads all of it.
-    """
+
+def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
+    """Return whether a cell's file is missing, damaged, of another specification or a placeholder."""
     head = orjson.dumps({"spec": wanted})[:-1] + b","  # in the format of `write_cell`
     try:
-        with path.open("rb") as file:
-            if file.read(len(head)) == head and file.read(len(_PLACEHOLDER)) != _PLACEHOLDER:
-                file.seek(-1, os.SEEK_END)
-                if file.read() == b"}":
-                    return False
-        content = read_cell(path)
-        return complete(content["spec"]) != complete(wanted) or content.get("status") == NOT_MEASURED
-    except (FileNotFoundError, NotADirectoryError, DamagedError, TypeError):
+        text = _read(path)
+        if text.startswith(head) and not text.startswith(_PLACEHOLDER, len(head)) and _is_intact(text):
+            return False
+        content = parse_cell(text)
+        if complete(content["spec"]) != complete(wanted) or content.get("status") == NOT_MEASURED:
+            return True
+        return bool(_lacking(content))
+    except (FileNotFoundError, DamagedError, TypeError):
         return True
 
 
 def read_cell(path: Path) -> dict[str, Any]:
     """Read a cell's file. Raises DamagedError if it is damaged, and FileNotFoundError if it is missing."""
-    return parse_cell(path.read_bytes())
+    return parse_cell(_read(path))
+
+
+def _read(path: Path) -> bytes:
+    """Return the bytes of a file. Raises DamagedError for a folder and other things that cannot be read."""
+    try:
+        if path.exists() and not path.is_file():
+            raise DamagedError("not a file")
+        return path.read_bytes()
+    except NotADirectoryError as error:
+        raise FileNotFoundError(*error.args) from error
+    except OSError as error:
+        if error.errno not in _UNREADABLE:
+            raise
+        raise DamagedError(f"cannot be read: {error.strerror}") from error
 
 
 def damage(path: Path) -> str:
     """Describe the damage of a cell's file; "" if the file is intact or missing."""
     try:
-        content = read_cell(path)
+        return _lacking(read_cell(path))
     except FileNotFoundError:
         return ""
     except DamagedError as error:
         return str(error)
+
+
+def _lacking(content: Mapping[str, Any]) -> str:
+    """Describe what folding would miss in a cell file's content, or not know; "" if there is nothing."""
     needed = _OF_PLACEHOLDER if content.get("status") == NOT_MEASURED else _OF_MEASUREMENT
     if lacking := [name for name, kind in needed.items() if not isinstance(content.get(name), kind)]:
         return f"without {' and '.join(lacking)} as cells have them"
@@ -111,7 +135,7 @@ def is_placeholder(path: Path) -> bool:
             if _PLACEHOLDER not in file.read(1 << 16):
                 return False
         return read_cell(path).get("status") == NOT_MEASURED
-    except (FileNotFoundError, DamagedError):
+    except (OSError, DamagedError):
         return False
 
 
@@ -158,7 +182,7 @@ def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
     if not stale(path, wanted):
         return True
     if damage(staged):
-        staged.unlink()
+        shutil.rmtree(staged) if staged.is_dir() else staged.unlink()
     if stale(staged, wanted):
         return False
     _keep_measurement(path)
@@ -195,10 +219,14 @@ class ResultsError(Exception):
     """Results cannot be written; the text contains place and fix."""
 
 
+class HeldError(ResultsError):
+    """A run is under way in the results folder."""
+
+
 def lock_results(folder: Path) -> None:
     """Lock a results folder for the life of this process; the kernel releases it, even after kill -9.
 
-    Raises ResultsError if another run holds the lock, or the folder is not writable.
+    Raises HeldError if another run holds the lock, and ResultsError if the folder is not writable.
     """
     elsewhere = "choose another folder with --config results=FOLDER"
     try:
@@ -209,7 +237,7 @@ def lock_results(folder: Path) -> None:
             raise ResultsError(f"{folder}: a folder exists whose name differs only in case: {elsewhere}")
         locks.lock_file(folder / LOCK)  # never closed
     except locks.LockedError as held:
-        raise ResultsError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
+        raise HeldError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
     except OSError as error:
         raise ResultsError(f"{folder / LOCK}: {error.strerror}: {elsewhere}") from error
 
@@ -240,8 +268,8 @@ def empty_staging(configuration: Configuration) -> None:
     folder = staging(configuration)
     for cell in configuration.grid.cells:
         staged = staged_file(configuration, cell)
-        with contextlib.suppress(FileNotFoundError):
-            if staged.read_bytes() == configuration.cell_file(cell).read_bytes():
+        with contextlib.suppress(FileNotFoundError, DamagedError):
+            if _read(staged) == _read(configuration.cell_file(cell)):
                 staged.unlink()
     for path in (*sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True), folder):
         with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -29,19 +30,54 @@ def page(results: Path, output: Path | None) -> None:
     """Make the HTML page of a dataset.
 
     The page shows the findings, every cell with its time series, published claims and models. It is one file that
-    needs no network. The command prints its path.
+    needs no network. The command prints its path. While a run is under way in RESULTS, the page shows the cells so far,
+    and its file is partial.html, beside their dataset partial.nc.
 
     Example: tpcsweep page examples/surface.nc
     """
-    dataset = common.find_results_dataset(results)
-    if output is None:
-        output = Path(f"{results.stem}.html") if results == dataset else dataset.with_name("index.html")
     from tpcsweep import pages
     from tpcsweep.dataset.earlier import completed_dataset
+
+    if (found := _dataset_of_run(results, output)) is not None:
+        dataset, output = found
+    else:
+        dataset = common.find_results_dataset(results)
+        if output is None and results == dataset:
+            output = Path(f"{results.stem}.html")
+        elif output is None:
+            common.require_writable(dataset.parent, "FILE.html")
+            output = dataset.with_name(pages.PAGE)
 
     with common.exit_on(), completed_dataset(dataset) as whole:
         pages.make_page(dataset, output, whole)
     click.echo(output.absolute())
+
+
+def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | None:
+    """Write the dataset of the cells so far of the run in a folder, and return it with its page; None without a run.
+
+    Snakemake's own page is never replaced.
+    """
+    from tpcsweep.configuration.loading import load
+    from tpcsweep.configuration.problems import ConfigurationError
+    from tpcsweep.configuration.sides import RESULTS
+    from tpcsweep.dataset import DatasetError
+    from tpcsweep.running.folding import fold_snapshot
+    from tpcsweep.running.status import run_under_way
+
+    for folder in (results, RESULTS / results):
+        if "config" in (run := run_under_way(folder)):
+            break
+    else:
+        return None
+    if page is None or common.is_same(page, folder / "index.html"):
+        common.require_writable(folder, "FILE.html")
+        page = folder / "partial.html"
+    dataset = page.with_name(common.PARTIAL if page.parent == folder else f"{page.stem}.{common.PARTIAL}")
+    with common.exit_on(ConfigurationError, DatasetError):
+        study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
+        fold_snapshot(study, dataset, os.cpu_count() or 1)
+    return dataset, page
 
 
 @click.command()

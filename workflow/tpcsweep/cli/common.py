@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")  # number without a unit
 CONFIG = Path("config/config.yaml")
+PARTIAL = "partial.nc"  # name of a dataset that is made beside a run, in the folder of results
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -91,6 +93,18 @@ def study_options(function: Function) -> Function:
     ):
         function = click.option(name, metavar=metavar, type=kind, help=text)(function)
     return function
+
+
+def require_writable(folder: Path, file: str) -> None:
+    """End the command if this user cannot write to a folder; `file` is an example for -o."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise click.ClickException(
+            f"{folder}: user {os.geteuid()} cannot write to it. Give a file: -o {file}"
+        )
+
+
+def is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
 
 
 def settings(**options: str | None) -> dict[str, Any]:

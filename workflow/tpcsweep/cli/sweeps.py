@@ -117,11 +117,13 @@ def _duration(seconds: float) -> str:
 def status(flag: str | None, as_json: bool, **options: str | None) -> None:
     """Count the cells of a sweep: measured, flagged, failed, left.
 
+    During a run it adds the time left, the last cells and the deployment that is being measured.
+
     Example: tpcsweep status --sweep demo
 
     Measure the disturbed cells again: rm $(tpcsweep status --flag disturbed) && snakemake
     """
-    from tpcsweep.running.status import count_cells, flagged_files, status_table
+    from tpcsweep.running.status import count_cells, flagged_files, run_under_way, status_table
 
     study = common.load_study(**options)
     if flag is not None:
@@ -129,7 +131,8 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
             click.echo(file)
         return
     counts = count_cells(study)
-    content = {"study": study.folder.name, **counts.to_dict()}
+    run = run_under_way(study.folder)
+    content = {"study": study.folder.name, **counts.to_dict(), "run": run or None}
     common.answer(as_json, content, status_table(study, counts))
 
 
@@ -209,11 +212,15 @@ def reap(as_json: bool, **options: str | None) -> None:
 
 @click.command()
 @common.study_options
+@common.output_option(
+    "FILE.nc", "File to write. By default dataset.nc in the folder of results.", dir_okay=False
+)
 @common.as_json
-def dataset(as_json: bool, **options: str | None) -> None:
+def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     """Make the dataset of the cells that were measured so far. Nothing is measured.
 
-    Exit codes: 0 the dataset is written, 2 no cell was measured, or a run is under way.
+    While a run is under way, the file is partial.nc: the run itself makes dataset.nc. With -o, the folder of results is
+    only read. Exit codes: 0 the dataset is written, 2 no cell was measured.
 
     Example: tpcsweep dataset --sweep surface
     """
@@ -225,17 +232,29 @@ def dataset(as_json: bool, **options: str | None) -> None:
 
     if not study.folder.is_dir():
         raise click.UsageError(f"{study.folder}: no cells yet. Run `{study.command}`.")
-    output = study.folder / "dataset.nc"
+    if study.testbed.simulated and not study.cells_file.exists():
+        raise click.ClickException(f"{study.cells_file}: no such file. Run `{study.command}`.")
+    processes, running = os.cpu_count() or 1, False
     with common.exit_on(DatasetError, results.ResultsError):
-        results.lock_results(study.folder)
-        if not study.testbed.simulated:
-            results.adopt(study)
-        elif not study.cells_file.exists():
-            raise DatasetError(f"{study.cells_file}: no such file. Run `{study.command}`.")
-        folding.fold_study(study, output, os.cpu_count() or 1)
+        if output is not None and not common.is_same(output, study.folder / "dataset.nc"):
+            folding.fold_snapshot(study, output, processes)
+        else:
+            common.require_writable(study.folder, "FILE.nc")
+            output = study.folder / "dataset.nc"
+            try:
+                results.lock_results(study.folder)
+                if not study.testbed.simulated:
+                    results.adopt(study)
+                folding.fold_study(study, output, processes)
+            except results.HeldError:
+                running, output = True, study.folder / common.PARTIAL
+                folding.fold_snapshot(study, output, processes)
     counts = count_cells(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
-    lines += [f"the others: {study.command}"] if counts.missing else []
+    if running:
+        lines.append(f"a run is under way: it makes {study.folder / 'dataset.nc'} at its end")
+    elif counts.missing:
+        lines.append(f"the others: {study.command}")
     common.answer(as_json, {"dataset": str(output), **counts.to_dict()}, *lines)
 
 

@@ -21,7 +21,7 @@ from tpcsweep.dataset.groups import Columns, Record, cell_samples, cell_transfer
 from tpcsweep.dataset.labels import MASKS, STATUS
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.linux import signals
-from tpcsweep.results import parse_cell
+from tpcsweep.results import parse_cell, read_cell
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 FORMAT = 1  # supported version of cell files
@@ -103,7 +103,7 @@ class Reader:
 
     def _usable(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
         try:
-            cell = parse_cell(source.text if isinstance(source, Line) else source.read_bytes())
+            cell = parse_cell(source.text) if isinstance(source, Line) else read_cell(source)
             if cell.get("format") != FORMAT:
                 raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")
             name = str(source)
@@ -115,7 +115,7 @@ class Reader:
                 return Reduced(name, place, fixed, unmeasured_row(cell["message"]))
             samples = cell_samples(cell["samples"], spec["measurement"]["interval"])
             return Reduced(name, place, fixed, cell_row(cell), samples, cell_transfers(cell["transfers"]))
-        except (KeyError, TypeError, AttributeError, OverflowError, IsADirectoryError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise UnusableError(source, f"{_NO_CELL}: {error!r}") from error
         except ValueError as error:
             raise error if isinstance(error, DatasetError) else UnusableError(source, str(error)) from error

@@ -80,6 +80,7 @@ def page_content(
     gained = gains(summary, forecast.fitted) if forecast else None
     return {
         "about": dataset_facts(summary),
+        "partial": str(summary.attrs.get("partial", "")),
         "banner": disturbance(summary),
         "findings": [
             {"text": found.text, "cells": list(found.cells), "changes": _changes(found.changes)}

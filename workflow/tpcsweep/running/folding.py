@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a study's cell files into its dataset; files that are no current cells are measured next time."""
 
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,15 +11,19 @@ import orjson
 
 from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, Study, cell_spec
-from tpcsweep.configuration.sweep import Cell, by_deployment
+from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import write_json
 
 if TYPE_CHECKING:
     from tpcsweep.dataset import Folded
+    from tpcsweep.dataset.cells import Source
 
 FILE = "not_measured.json"  # name of the list of unmeasured cells in a study's folder
 CLEARS_AT_END = "TPCSWEEP_CLEARS"
 """Environment variable that tells jobs that their run calls `clear_unmeasured` at its end."""
+
+
+_ATTEMPTS = 3  # a run may replace or move the file of a cell that is being read
 
 
 class Hole(NamedTuple):
@@ -75,23 +80,70 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
     results.empty_staging(study)
 
 
+def fold_snapshot(study: Configuration, output: Path, processes: int = 1) -> None:
+    """Write the dataset of the cells so far, published or staged, beside a run: this changes nothing else.
+
+    Its attribute `partial` counts the cells, unless it has all. Raises DatasetError if no cell is measured.
+    """
+    from tpcsweep import dataset
+
+    grid, count = study.grid, len(study.grid.cells)
+    for attempt in itertools.count(1):
+        sources: Iterable[Source] = ()
+        if study.testbed.simulated:
+            sources, cells, found = dataset.cell_lines(study.cells_file, count), grid.cells, count
+        else:
+            files = {file: cell for cell in grid.cells if (file := _current_file(study, cell))}
+            sources, cells, found = files, tuple(files.values()), len(files)
+        if not found:
+            raise dataset.DatasetError("no cell is measured yet")
+        partial = {} if found == count else {"partial": f"{found} of {count} cells"}
+        specs = (cell_spec(study, cell) for cell in cells)
+        try:
+            content = dataset.fold(sources, grid.axes, specs, processes, {**study.attributes, **partial})
+            break
+        except (FileNotFoundError, dataset.DatasetError):
+            if attempt == _ATTEMPTS:
+                raise
+    dataset.write(content, output)
+
+
+def _current_file(study: Configuration, cell: Cell) -> Path | None:
+    places = study.cell_file(cell), results.staged_file(study, cell)
+    return next((file for file in places if not results.stale(file, cell_spec(study, cell))), None)
+
+
 def clear_unmeasured(study: Configuration) -> None:
     """Rename or delete placeholders, damaged and stale cells' files, so that the next run measures these cells.
 
-    Rules list these files as outputs, so this must follow the last job of a run.
+    Damaged files and placeholders that the list of unmeasured cells lacks are added to it. Stale files that it lacks
+    remain, because the run had other targets. Rules list these files as outputs, so this must follow the last job of a
+    run.
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
-    files = {cell.path: study.cell_file(cell) for cell in study.grid.cells}
-    placeholders = {path: file for path, file in files.items() if results.is_placeholder(file)}
-    if not placeholders.keys() <= listed:  # the run made no dataset
-        _list(study, {})
-    for file in placeholders.values():
-        file.unlink()
+    unlisted: list[tuple[Cell, str]] = []
     for cell in study.grid.cells:
-        if cell.path in listed and (file := files[cell.path]).exists():
-            damage = results.damage(file)
-            if damage or results.stale(file, cell_spec(study, cell)):
-                results.rename_rejected(file, "damaged" if damage else "stale")
+        file, spec = study.cell_file(cell), cell_spec(study, cell)
+        if not (stale := results.stale(file, spec)) and cell.path not in listed:
+            continue
+        if results.is_placeholder(file):
+            why = str(results.read_cell(file)["message"])
+            file.unlink()
+        elif why := results.damage(file):
+            results.rename_rejected(file, "damaged")
+        elif cell.path in listed and file.exists() and (stale or _is_rejected(study, cell)):
+            results.rename_rejected(file, "stale" if stale else "damaged")
+        if why and cell.path not in listed:
+            unlisted.append((cell, why))
+    if unlisted:
+        _write_holes(study, [*holes(study.folder), *_grouped(unlisted)])
+
+
+def _is_rejected(study: Configuration, cell: Cell) -> bool:
+    """Return whether folding rejects the file of a cell for more than what `results.damage` sees."""
+    from tpcsweep.dataset.cells import Reader
+
+    return bool(Reader(study.grid.axes).reduce(study.cell_file(cell), cell_spec(study, cell)).unusable)
 
 
 def holes(folder: Path) -> list[Hole]:
@@ -117,11 +169,19 @@ def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
             return str(results.read_cell(file)["message"])
         return "" if file.exists() else "the file was missing"
 
-    paths: dict[tuple[str, str], list[str]] = {}
-    for deployment, cells in by_deployment(study.grid.cells).items():
-        for cell in cells:
-            if reason := why(cell):
-                paths.setdefault((deployment, reason), []).append(cell.path)
-    found = [Hole(deployment, tuple(cells), reason) for (deployment, reason), cells in paths.items()]
-    write_json(study.folder / FILE, [hole._asdict() for hole in found])
+    found = _grouped((cell, why(cell)) for cell in study.grid.cells)
+    _write_holes(study, found)
     return found
+
+
+def _grouped(reasons: Iterable[tuple[Cell, str]]) -> list[Hole]:
+    """Return a hole for each deployment and reason; cells without a reason are measured."""
+    paths: dict[tuple[str, str], list[str]] = {}
+    for cell, reason in reasons:
+        if reason:
+            paths.setdefault((cell.deployment.path, reason), []).append(cell.path)
+    return [Hole(deployment, tuple(cells), reason) for (deployment, reason), cells in paths.items()]
+
+
+def _write_holes(study: Configuration, found: Iterable[Hole]) -> None:
+    write_json(study.folder / FILE, [hole._asdict() for hole in found])

@@ -12,10 +12,10 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.extras import MissingExtraError, missing_extras
 from tpcsweep.files import is_file
 from tpcsweep.linux import signals
-from tpcsweep.running import folding, progress
+from tpcsweep.running import folding, live, progress
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
-from tpcsweep.running.studies import Studies, stale_cells
+from tpcsweep.running.studies import Studies, remove_markers
 
 Ending = Literal["complete", "incomplete", "failed"]
 """End of a run: all cells measured, some not measured, or a job failed."""
@@ -32,8 +32,12 @@ def begin_run(studies: Studies) -> None:
             given = [] if isinstance(study, Configuration) else [study.file]
             results.renew_times([*given, *study.folder.rglob("*")])
         for measured in studies.measured:
-            stale = sum(1 for _ in stale_cells(measured))
-            progress.begin_progress(measured.folder, stale)
+            remove_markers(measured)
+            stale = len(studies.stale[measured.folder.name])
+            config = {"config": measured.requested, "root": str(Path.cwd())}
+            progress.begin_progress(measured.folder, stale, **config)
+            if stale:
+                live.begin_page(measured)
             if stale and measured.testbed_file not in tried:
                 tried.add(measured.testbed_file)
                 _try(measured)
@@ -46,6 +50,7 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
         results.empty_staging(study)
+        remove_markers(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     not_measured = 0
     for study in studies.sweeps:
@@ -54,7 +59,9 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
         status = count_cells(study)
         not_measured += status.not_measured
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
-        (incomplete if status.missing else complete).append(f"{study.folder.name}: {_line(study, status)}")
+        line = f"{study.folder.name}: {_line(study, status)}"
+        (incomplete if status.missing else complete).append(line)
+        live.end_page(study, line)
         if told := notify(study, studies.notify, ending, status):
             failures.append(told)
     lines = [*incomplete, *complete]
@@ -107,6 +114,9 @@ def _try(study: Configuration) -> None:
 
 
 def _line(study: Configuration, status: Status) -> str:
+    if status.missing and progress.read_progress(study.folder).get("stopped"):
+        kept = status.measured + status.failed
+        return f"stopped: {kept} of {status.cells} cells kept; go on: {study.command}"
     how = "simulated" if study.testbed.simulated else "measured"
     said = f"{status.measured} of {status.cells} cells {how}"
     said += f", {status.flagged} with a warning" if status.flagged else ""

@@ -7,14 +7,14 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from tpcsweep.files import replacing_file
+from tpcsweep.files import replacing_file, write_text
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import between, counted, short
 
@@ -22,14 +22,42 @@ if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 FILE = ".progress"
-"""Name of a run's state file, which its jobs share.
-It contains the number of cells, the number done, and the start in s since the epoch."""
+"""Name of the file with a run's state, which its jobs write and everybody may read."""
+_LOCK = ".progress.lock"
+_LAST = 5  # cells of which the state has the throughput
 
 
-def begin_progress(folder: Path, cells: int) -> None:
-    with replacing_file(folder / FILE) as part:
+def begin_progress(folder: Path, cells: int, **about: Any) -> None:
+    """Write the state of a run that measures so many cells, and what else readers need to know about the run."""
+    with replacing_file(folder / _LOCK) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
-        part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
+    state = {"cells": cells, "done": 0, "began": time.time(), "deployments": [], "last": [], "stopped": False}
+    write_text(folder / FILE, json.dumps({**state, **about}))
+
+
+def read_progress(folder: Path) -> dict[str, Any]:
+    """Return the state of the last run; {} if there is none.
+
+    `cells` is the number of cells to measure, `done` of those that ended. `began` is in s since the epoch,
+    `deployments` are being measured, `last` has path, throughput and status of the cells that ended last, and `stopped`
+    tells whether a signal ended a deployment.
+    """
+    try:
+        return dict(json.loads((folder / FILE).read_bytes()))
+    except (OSError, ValueError):
+        return {}
+
+
+def time_left(state: Mapping[str, Any]) -> float | None:
+    """Return the seconds until all cells are measured, at the pace so far including deploying; None if unknown."""
+    done, cells = state["done"], max(state["cells"], state["done"])
+    return (time.time() - state["began"]) / done * (cells - done) if 0 < done < cells else None
+
+
+def until(seconds: float) -> str:
+    """Return the local time in so many seconds, such as 23:40, with the day unless it is today."""
+    end = time.localtime(time.time() + seconds)
+    return time.strftime("%H:%M" if end[:3] == time.localtime()[:3] else "%a %H:%M", end)
 
 
 class JobProgress:
@@ -41,8 +69,8 @@ class JobProgress:
         self._began = time.monotonic()
         self._ended: dict[str, tuple[str, float | None, list[str]]] = {}
         self._skipped = 0
-        with _counts(folder) as self._run:
-            pass
+        with _state(folder) as self._run:
+            self._run["deployments"].append(deployment)
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(20),
@@ -60,6 +88,9 @@ class JobProgress:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._bar.stop()
+        with _state(self._folder) as self._run:
+            self._run["deployments"] = [one for one in self._run["deployments"] if one != self._deployment]
+            self._run["stopped"] |= kind is SystemExit
         if kind is None:
             self._line()
 
@@ -75,13 +106,15 @@ class JobProgress:
 
     def end(self, cell: str, status: str, throughput: float | None, flags: list[str]) -> None:
         """Count an ended cell. A second call for a cell replaces its first result."""
-        with _counts(self._folder) as self._run:
+        with _state(self._folder) as self._run:
             self._run["done"] += cell not in self._ended
+            before = [one for one in self._run["last"] if one[0] != cell]
+            self._run["last"] = [*before, (cell, throughput, status)][-_LAST:]
         self._ended[cell] = (status, throughput, flags)
         self._draw("" if throughput is None else f"{short(throughput)} Gbit/s")
 
     def skip(self, cells: int, why: str) -> None:
-        with _counts(self._folder) as self._run:
+        with _state(self._folder) as self._run:
             self._run["done"] += cells
         self._skipped += cells
         self.print_line(f"{self._deployment}: {counted(cells, 'cell')} not measured: {why}")
@@ -110,24 +143,33 @@ class JobProgress:
         self._bar.refresh()
 
     def _progress(self) -> str:
-        """Return done and all cells, and the time left at the pace so far, including deploying."""
-        done, cells = self._run["done"], max(self._run["cells"], self._run["done"])
-        if not done or done == cells:
-            return f"{done}/{cells} cells"
-        left = (time.time() - self._run["began"]) / done * (cells - done)
-        shown = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-        return f"{done}/{cells} cells, about {shown} left"
+        """Return done and all cells, and the time left."""
+        done, cells, left = (
+            self._run["done"],
+            max(self._run["cells"], self._run["done"]),
+            time_left(self._run),
+        )
+        return f"{done}/{cells} cells" + ("" if left is None else f", about {duration(left)} left")
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 @contextlib.contextmanager
-def _counts(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the counts of a run to one job at a time, and save the changes."""
-    if not (folder / FILE).exists():  # as a module of another workflow, which does not call `begin_progress`
-        begin_progress(folder, 0)
-    with (folder / FILE).open("r+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        run = json.load(file)
+def _state(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the state of a run to one job at a time, and save the changes."""
+    with exclusive(folder):
+        run = read_progress(folder)
         yield run
-        file.seek(0)
-        json.dump(run, file)
-        file.truncate()
+        write_text(folder / FILE, json.dumps(run))
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Let one job of a run at a time change the state of the run and its page."""
+    if not (folder / _LOCK).exists():  # as a module of another workflow, which does not call `begin_progress`
+        begin_progress(folder, 0)
+    with (folder / _LOCK).open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

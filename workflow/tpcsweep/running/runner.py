@@ -25,6 +25,7 @@ from tpcsweep.extras import MissingExtraError
 from tpcsweep.flags import BROKEN, BrokenError, FaultError, graded
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
+from tpcsweep.running import live
 from tpcsweep.running.progress import JobProgress
 from tpcsweep.testbeds import Deployment
 from tpcsweep.variables import BYTES, CPU_LIMITS
@@ -74,6 +75,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     if not stale:
         return
     with signals.interruptible(), JobProgress(configuration.name, deployment, configuration.folder) as shown:
+        live.update_page(configuration)
         job = _Job(configuration, deployment, stale, logs, shown)
         reason = job.measure()
         for task in stale:
@@ -81,6 +83,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
                 results.write_placeholder(task.place, task.spec, reason or DAMAGED)
         if missing := [task for task in job.remaining if task.earlier is None]:
             shown.skip(len(missing), reason)
+    live.update_page(configuration, job.outcomes())
 
 
 def deployment_errors(configuration: Configuration) -> tuple[type[Exception], ...]:
@@ -113,6 +116,12 @@ class _Job:
             stage=shown.stage,
             turn=configuration.grid.turns[deployment],
         )
+
+    def outcomes(self) -> dict[str, live.Outcome]:
+        """Return the outcome of each cell by its path."""
+        return {path: live.outcome(record) for path, record in self._measured.items()} | {
+            task.cell.path: ("not_measured", None, False) for task in self.remaining if task.earlier is None
+        }
 
     def measure(self) -> str:
         """Measure all cells, replacing deployments that break or do not start; return why cells remain, or "".

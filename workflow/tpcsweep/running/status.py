@@ -4,7 +4,7 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from tpcsweep import locks, results
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.flags import graded
+from tpcsweep.numbers import counted, short
 from tpcsweep.results import DamagedError, parse_cell
-from tpcsweep.running import folding
+from tpcsweep.running import folding, progress
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,42 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
     parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
     for hole in folding.holes(study.folder):
         parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
-    if (pid := locks.lock_holder(study.folder / results.LOCK)) is not None:
-        parts.append(f"a run is under way: snakemake with pid {pid}")
-    if status.missing:
+    if run := run_under_way(study.folder):
+        parts += _run_lines(run)
+    elif status.missing:
         parts.append(f"measure them: {study.command}")
     return Group(*parts)
+
+
+def run_under_way(folder: Path) -> dict[str, Any]:
+    """Return the pid and the state of the run under way in a results folder; {} if there is none."""
+    pid = locks.lock_holder(folder / results.LOCK)
+    return {} if pid is None else {"pid": pid, **progress.read_progress(folder)}
+
+
+def _run_lines(run: Mapping[str, Any]) -> Iterator[str]:
+    line = f"a run is under way: snakemake with pid {run['pid']}"
+    if "cells" not in run:
+        yield line
+        return
+    left = progress.time_left(run)
+    line += f", {run['done']} of its {counted(run['cells'], 'cell')} done"
+    yield line + (
+        f", about {progress.duration(left)} left, until about {progress.until(left)}"
+        if left is not None
+        else ""
+    )
+    if run["last"]:
+        rates = (f"{path} {_rate(rate, status)}" for path, rate, status in run["last"])
+        yield "last cells: " + ", ".join(rates)
+    if run["deployments"]:
+        yield "being measured: " + ", ".join(run["deployments"])
+    elif run["done"] >= run["cells"]:
+        yield "all cells are measured: dataset, figures, models and page are being made"
+
+
+def _rate(rate: float | None, status: str) -> str:
+    return f"{short(rate)} Gbit/s" if status == "ok" and rate is not None else status
 
 
 def current_contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:

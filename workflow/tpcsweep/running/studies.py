@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,8 +21,12 @@ from tpcsweep import results
 from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import SHIPPED, Configuration, Study, as_typed, cell_spec, studies
 from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.sweep import Cell, by_deployment
 
 NEVER = "(?!)"  # regular expression that matches nothing
+MARKERS = (".again", ".again2")
+"""Temporary outputs of a deployment's job in its log folder; a request for a missing one starts the job.
+Of two names one is missing, even if a killed Snakemake left the other."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,8 @@ class Studies(dict[str, Study]):
                 results.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
             for study in found.sweeps:
-                require_runnable(study)
+                if study.testbed.simulated or found.stale[study.folder.name]:
+                    require_supported(study)
         except (ConfigurationError, results.ResultsError) as error:
             sys.exit(str(error))
         return found
@@ -125,6 +131,22 @@ class Studies(dict[str, Study]):
     @property
     def cells(self) -> list[str]:
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
+
+    @cached_property
+    def stale(self) -> dict[str, list[Cell]]:
+        """Stale cells of each measured study when the run was planned; reading all files takes seconds."""
+        return {study.folder.name: list(stale_cells(study)) for study in self.measured}
+
+    @property
+    def again(self) -> list[str]:
+        """Markers of the deployments of damaged and stale cells, whose files Snakemake takes for finished."""
+        logs = (
+            study.folder / "logs" / deployment
+            for study in self.measured
+            for deployment, cells in by_deployment(self.stale[study.folder.name]).items()
+            if any(study.cell_file(cell).exists() for cell in cells)
+        )
+        return [str(min((folder / name for name in MARKERS), key=Path.exists)) for folder in logs]
 
     def with_notebook(self, notebook: str) -> list[str]:
         """Return the names of the studies whose sweep or testbed requests a notebook."""
@@ -179,12 +201,18 @@ def require_runnable(study: Configuration) -> None:
         require_supported(study)
 
 
-def stale_cells(study: Configuration) -> Iterator[Path]:
-    """Yield the files of a measured study's cells that are missing or not current."""
+def stale_cells(study: Configuration) -> Iterator[Cell]:
+    """Yield the cells of a measured study whose files are missing or not current."""
     for cell in study.grid.cells:
-        file = study.cell_file(cell)
-        if results.stale(file, cell_spec(study, cell)):
-            yield file
+        if results.stale(study.cell_file(cell), cell_spec(study, cell)):
+            yield cell
+
+
+def remove_markers(study: Configuration) -> None:
+    """Delete the files of MARKERS, which Snakemake keeps for rules that are targets."""
+    for deployment in study.grid.deployments:
+        for name in MARKERS:
+            (study.folder / "logs" / deployment / name).unlink(missing_ok=True)
 
 
 def digest(content: Any) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from tpcsweep.numbers import short
 
@@ -43,5 +42,13 @@ def as_json(values: Any) -> Markup:
     return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
 
 
+def plotly() -> Markup:
+    """Return the program that draws surfaces."""
+    # importing it takes a third of a second, which most pages do not need
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+
+    return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
+
+
 _TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
-_TEMPLATES.globals["plotly"] = lambda: Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
+_TEMPLATES.globals["plotly"] = plotly

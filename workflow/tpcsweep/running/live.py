@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Light page of a run under way: a table of the cells so far, which the browser loads again and again.
+
+It is not the page that Snakemake makes at the end, because a page newer than its dataset would pass for current. It
+needs neither dataset nor models, so that making it takes no time from a measurement.
+"""
+
+import contextlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+
+from tpcsweep.configuration.loading import Configuration
+from tpcsweep.files import replacing_file, write_text
+from tpcsweep.flags import graded
+from tpcsweep.numbers import short
+from tpcsweep.running.progress import exclusive, read_progress, time_left, until
+from tpcsweep.running.status import current_contents
+from tpcsweep.templates import render
+
+PAGE = "live.html"
+_CELLS = ".live"  # name of the file with the outcome of each cell so far
+_REFRESH = 20  # s after which the browser loads the page of a run under way again
+Outcome = tuple[str, float | None, bool]
+"""Status and throughput of a cell, and whether it has a warning."""
+
+
+def begin_page(study: Configuration) -> None:
+    """Write the page of a run that begins, with the cells that are measured already."""
+    _write(study, _measured(study))
+
+
+def update_page(study: Configuration, measured: Mapping[str, Outcome] = MappingProxyType({})) -> None:
+    """Add cells to the page of a run. A full disk does not end the run."""
+    with contextlib.suppress(OSError), exclusive(study.folder):
+        _write(study, {**_outcomes(study.folder), **measured})
+
+
+def end_page(study: Configuration, line: str) -> None:
+    """Let the page of a run lead to the page of its results if that is newer, or else tell how the run ended."""
+    run = read_progress(study.folder)
+    if not (study.folder / PAGE).exists() or not run.get("cells"):  # the run had nothing to measure
+        return
+    page = study.folder / "index.html"
+    made = page.exists() and page.stat().st_mtime >= run["began"]
+    with contextlib.suppress(OSError):
+        _render(study, _measured(study), line, ended=True, leads=page.name if made else "")
+        (study.folder / _CELLS).unlink(missing_ok=True)
+
+
+def outcome(cell: dict[str, Any]) -> Outcome:
+    """Return the outcome of a cell, by the content of its file."""
+    loud = bool(graded(cell.get("flags", ()), "warning", "invalid"))
+    return str(cell["status"]), cell["summary"].get("throughput"), loud
+
+
+def progress_line(study: Configuration) -> str:
+    """Describe how far a run is: 9 of 24 cells, until about 23:40."""
+    state = read_progress(study.folder)
+    total = len(study.grid.cells)
+    done = total - max(state["cells"] - state["done"], 0)
+    left = time_left(state)
+    return f"{done} of {total} cells" + ("" if left is None else f", until about {until(left)}")
+
+
+def _measured(study: Configuration) -> dict[str, Outcome]:
+    return {path: outcome(cell) for path, cell in current_contents(study) if cell is not None}
+
+
+def _outcomes(folder: Path) -> dict[str, Outcome]:
+    try:
+        return dict(orjson.loads((folder / _CELLS).read_bytes()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _write(study: Configuration, found: dict[str, Outcome]) -> None:
+    with replacing_file(study.folder / _CELLS) as part:
+        part.write_bytes(orjson.dumps(found))
+    _render(study, found, progress_line(study))
+
+
+def _render(
+    study: Configuration, found: dict[str, Outcome], line: str, *, ended: bool = False, leads: str = ""
+) -> None:
+    largest = max((rate for status, rate, _ in found.values() if status == "ok" and rate), default=0.0)
+    deployments = study.grid.deployments
+    columns = list(dict.fromkeys(cell.cell_path for cell in study.grid.cells))
+    under_way = read_progress(study.folder).get("deployments", ())
+    rows = []
+    for path in sorted(deployments, key=study.grid.rank.__getitem__, reverse=True):
+        planned = {cell.cell_path for cell in deployments[path]}
+        cells = [
+            _shown(found.get(f"{path}/{name}"), largest) if name in planned else None for name in columns
+        ]
+        rows.append({"name": path, "cells": cells, "measuring": path in under_way and not ended})
+    content = {"name": study.folder.name, "line": line, "ended": ended, "leads": leads, "refresh": _REFRESH}
+    now = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+    write_text(study.folder / PAGE, render("live", **content, columns=columns, rows=rows, now=now))
+
+
+def _shown(cell: Outcome | None, largest: float) -> dict[str, Any]:
+    if cell is None:
+        return {"text": "", "share": 0, "kind": ""}
+    status, rate, loud = cell
+    if status != "ok" or rate is None:
+        return {"text": status.replace("_", " "), "share": 0, "kind": "bad"}
+    return {
+        "text": short(rate),
+        "share": round(100 * rate / largest) if largest else 0,
+        "kind": "warned" * loud,
+    }
