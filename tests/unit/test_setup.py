@@ -326,6 +326,11 @@ def test_missing_extras_are_told_in_a_line_each(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
     missing = [*MODULES, "globus", "ns3", "simulation"]
     assert missing_extras(missing) == [line_of(name) for name in missing]
+    # A wheel has no Makefile.
+    monkeypatch.setattr("tpcsweep.extras.CHECKOUT", None)
+    [crate, simulation] = missing_extras(["crate", "simulation"])
+    assert crate == "the extra crate (rocrate) is not installed: run `pip install rocrate`"
+    assert simulation.endswith("is not installed: run `apt-get install python3-simgrid` as root")
 
 
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:

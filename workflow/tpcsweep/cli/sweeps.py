@@ -192,7 +192,7 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
 def reap(as_json: bool, **options: str | None) -> None:
     """Remove servers and paths that killed runs left on a testbed.
 
-    On this machine it needs root: the kernel removes the deployments of other users itself. Exit codes: 0 nothing is
+    On this machine it removes those of root, as root: the kernel removes those of other users. Exit codes: 0 nothing is
     left, 2 something could not be removed, or a deployment is in use.
 
     Example: tpcsweep reap --testbed kubernetes
@@ -203,7 +203,9 @@ def reap(as_json: bool, **options: str | None) -> None:
     study = common.load_study(**options)
     with common.exit_on(*deployment_errors(study)):
         reaped = testbeds.load_testbed(study.testbed.kind).reap(study.testbed)
-    lines = [f"reaped: {thing}" for thing in reaped or ["nothing was left"]]
+    unseen = study.testbed.kind == "netns" and os.geteuid() != 0
+    nothing = "nothing was left" + " of this user. For leftovers of root run it as root." * unseen
+    lines = [f"reaped: {thing}" for thing in reaped or [nothing]]
     common.answer(as_json, {"testbed": study.testbed_name, "reaped": reaped}, *lines)
 
 
@@ -284,8 +286,9 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
 
 
 def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cell]) -> int:
-    from tpcsweep.configuration.loading import SHIPPED, config_arguments
+    from tpcsweep.configuration.loading import config_arguments
     from tpcsweep.files import write_json
+    from tpcsweep.installation import SHIPPED
 
     listed = (study.folder / "adaptive" / "cells.json").absolute()
     write_json(listed, [cell.path for cell in cells])
@@ -328,11 +331,12 @@ def init(folder: Path) -> None:
 
     Example: tpcsweep init sweeps
     """
-    package = Path(__file__).parents[1] / "shipped"
+    from tpcsweep.installation import PACKAGE, SHIPPED
+
     with common.exit_on():
         if found := [name for name in ("Snakefile", *PARTS) if (folder / name).exists()]:
             raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
         for part in PARTS:
-            shutil.copytree(package / part, folder / part)
-        shutil.copy(package / "Snakefile", folder)
+            shutil.copytree(SHIPPED / part, folder / part)
+        shutil.copy(PACKAGE / "templates/Snakefile", folder)
     click.echo(f"{folder.absolute()}: change config/, then run `snakemake` in that folder")

@@ -3,16 +3,16 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
+from tpcsweep.installation import PACKAGE
 from tpcsweep.numbers import short
 
-FOLDER = Path(__file__).parent
+FOLDER = PACKAGE / "templates"
 _TEMPLATES = Environment(
     loader=FileSystemLoader(FOLDER),
     autoescape=True,
