@@ -110,6 +110,14 @@ def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
     assert checkout.keeps("zarr", "globus")
 
 
+def test_each_long_step_is_announced(checkout: Checkout) -> None:
+    steps = ["making .venv with Python 3.11", "installing", "compiling", "done"]
+    told = checkout.set_up("zarr").stdout.splitlines()
+    assert [line.startswith(f"setup: {step}") for line, step in zip(told, steps, strict=True)] == [True] * 4
+    assert "with the extras zarr" in told[1]
+    assert len(checkout.set_up().stdout.splitlines()) == 1
+
+
 @pytest.mark.parametrize("sign", [*" \t'\"\\`$;&|()<>[]{}*?!#~:"])
 def test_a_folder_in_which_no_job_would_start_is_refused_at_once(checkout: Checkout, sign: str) -> None:
     there = checkout.folder.with_name(f"a{sign}é")
