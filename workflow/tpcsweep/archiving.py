@@ -68,12 +68,13 @@ def write_crate(
     crate = _described(results, configuration, cited)
     with creating_folder(folder) as whole, replacing_file(archive) as packed:
         crate.write(whole)
-        _copy_software(whole)
+        copy_software(whole)
         Path(shutil.make_archive(str(packed), "zip", whole)).replace(packed)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy_software(folder: Path) -> None:
+def copy_software(folder: Path) -> None:
+    """Copy the part of a checkout that runs sweeps into a crate's folder; a wheel contains the same files."""
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", "shipped")
     sources = {part: SHIPPED / part for part in _SHIPPED_PARTS}
     sources |= {f"workflow/{package}": PACKAGE.parent / package for package in _PACKAGES}

@@ -31,6 +31,8 @@ SNAKEFILES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefil
 
 PARTS = ("config", "profiles")
 """Folders that `init` copies because users change them; rules and notebooks remain in the package."""
+PROFILES = ("k8s", "slurm")
+"""Links to profiles, so that `snakemake --profile k8s` finds them as in the checkout."""
 
 
 @click.command()
@@ -326,7 +328,7 @@ def run_to_end(argv: Sequence[str]) -> int:
 def init(folder: Path) -> None:
     """Make a folder for sweeps, with copies of the configuration.
 
-    Nothing is overwritten: a folder that contains a Snakefile, config or profiles is refused. Exit codes: 0 the folder
+    Nothing is overwritten: a folder that contains one of its files is refused. Exit codes: 0 the folder
     is made, 2 it is refused.
 
     Example: tpcsweep init sweeps
@@ -334,9 +336,11 @@ def init(folder: Path) -> None:
     from tpcsweep.installation import PACKAGE, SHIPPED
 
     with common.exit_on():
-        if found := [name for name in ("Snakefile", *PARTS) if (folder / name).exists()]:
+        if found := [name for name in ("Snakefile", *PARTS, *PROFILES) if os.path.lexists(folder / name)]:
             raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
         for part in PARTS:
             shutil.copytree(SHIPPED / part, folder / part)
         shutil.copy(PACKAGE / "templates/Snakefile", folder)
+        for name in PROFILES:
+            (folder / name).symlink_to(f"profiles/{name}")
     click.echo(f"{folder.absolute()}: change config/, then run `snakemake` in that folder")
