@@ -132,6 +132,7 @@ if [ ! "$reused" ]; then
   found=$(interpreter "$python")
   [ ! -e .venv ] || echo "setup: replacing .venv: it was made in ${made_in:-another folder} with ${base:-another Python}"
   rm -rf .venv
+  echo "setup: making .venv with Python ${found##* }"
   "${found% *}" -m venv .venv
 fi
 echo "$wanted" >"$marker"
@@ -146,12 +147,14 @@ certificates=$(sed -nE "s/^[^.]+\.cert='(.*)'$/\1/p;T;q" <<<"$told")
 [ -z "$certificates" ] || export SSL_CERT_FILE="${SSL_CERT_FILE:-$certificates}"
 install=(.venv/bin/uv pip install --quiet --python .venv/bin/python)
 # Several small installs would each resolve again; hashes make what is installed what was reviewed.
+echo "setup: installing the pinned Python packages${wanted:+, with the extras $wanted}: about a minute without a cache"
 "${install[@]}" --require-hashes "${requirements[@]}"
 "${install[@]}" --no-deps --no-build-isolation --editable .
 if grep -qw test <<<"$wanted"; then
   .venv/bin/uv venv --quiet --clear --python .venv/bin/python .venv/validator
   .venv/bin/uv pip install --quiet --python .venv/validator/bin/python --require-hashes -r envs/validator.txt
 fi
+echo "setup: compiling Python files, so that jobs start faster: about half a minute"
 .venv/bin/python envs/byte_code.py
 echo "$now" >>"$marker"
 echo "setup: done; activate with  . .venv/bin/activate"

@@ -150,7 +150,7 @@ def test_the_sweep_can_be_run_from_the_crate(packed: Packed, tmp_path: Path) -> 
 
 
 def test_without_a_citation_the_softwares_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.archiving._copy_software", lambda _: None)
+    monkeypatch.setattr("tpcsweep.archiving.copy_software", lambda _: None)
     packed = pack(tmp_path, monkeypatch)
     entities = packed.entities()
     assert entities[entities["./"]["author"]["@id"]]["name"] == "The tpcsweep developers"

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.support.wheels import wheel_in
-from tests.support.workflow import ROOT, finished, succeeded
+from tests.support.workflow import ROOT, TPCSWEEP, finished, succeeded
 
 PACKAGE = ROOT / "workflow/tpcsweep"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -46,11 +46,28 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_a_wheel_has_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
-    # Notebooks are behind a symbolic link.
+    # Files of the checkout are behind symbolic links.
     found = (Path(folder, name) for folder, _, names in os.walk(PACKAGE, followlinks=True) for name in names)
     files = {str(file.relative_to(PACKAGE.parent)) for file in found if "__pycache__" not in file.parts}
     assert {Path(name).suffix for name in files} >= {".py", ".c", ".ipynb", ".j2", ".smk", ".typed"}
     assert files == {name for name in wheel.namelist() if name.startswith("tpcsweep/")}
+
+
+def test_a_wheel_alone_lists_a_sweep_and_packs_the_software_of_a_checkout(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
+    wheel.extractall(tmp_path / "installed")
+    code = "import pathlib, sys; from tpcsweep import archiving; archiving.copy_software(pathlib.Path(sys.argv[1]))"
+    for name, place in {"wheel": tmp_path / "installed", "checkout": ROOT / "workflow"}.items():
+        environment = {**os.environ, "PYTHONPATH": str(place)}
+        assert "2 cells" in succeeded([*TPCSWEEP, "grid", "--sweep", "smoke"], cwd=tmp_path, env=environment)
+        succeeded([sys.executable, "-c", code, str(tmp_path / name)], cwd=tmp_path, env=environment)
+    files = {name: software(tmp_path / name) for name in ("wheel", "checkout")}
+    assert files["wheel"] == files["checkout"]
+
+
+def software(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def test_what_is_pinned_is_what_an_installation_asks_for(metadata: Message) -> None:

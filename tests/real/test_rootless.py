@@ -17,15 +17,10 @@ from tpcsweep.locks import LockedError, lock_machine
 from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
-from tests.support.users import User, made
+from tests.support.users import TUN, User, made
 from tests.support.workflow import HANGS, ROOT, finished, started, wait_until
 
 NOT_COPIED = (".git", ".venv", "results", "build", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
-DEVICE = """
-mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun
-[ ! -e /dev/net/tun ] || mount --bind /mnt/tun /dev/net/tun
-"""
-"""The device as udev makes it."""
 LONG = {
     "description": "A cell in whose midst something is done.",
     "parameters": {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB"},
@@ -42,7 +37,7 @@ class Measurer(User):
 
     def snakemake(self, *arguments: str) -> list[str]:
         environment = self.checkout / ".venv"
-        prepared = f"{DEVICE}mkdir -p {environment} && mount --bind '{sys.prefix}' {environment}"
+        prepared = f"{TUN}mkdir -p {environment} && mount --bind '{sys.prefix}' {environment}"
         command = [".venv/bin/python", "-m", "snakemake", *arguments]
         return self.command(self.checkout, command, prepared, PYTHONPATH=f"{self.checkout}/workflow")
 

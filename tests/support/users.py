@@ -15,6 +15,12 @@ import psutil
 
 from tests.support.readable import readable
 
+TUN = """
+mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun
+[ ! -e /dev/net/tun ] || mount --bind /mnt/tun /dev/net/tun
+"""
+"""Preparation: the device as udev makes it."""
+
 
 @dataclass(frozen=True)
 class User:

@@ -16,7 +16,9 @@ def wheel_in(folder: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("config", "envs", "examples", "notebooks", "profiles", "workflow"):
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
-    for name in ("LICENSE", "README.md", "pyproject.toml"):
+    for name in (
+        *("CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md", "Snakefile", "pyproject.toml"),
+    ):
         shutil.copy(ROOT / name, folder)
     # The build runs in this environment, whose setuptools is pinned.
     build = [f"{BIN}/uv", "build", "--quiet", "--offline", "--no-build-isolation", "--out-dir"]

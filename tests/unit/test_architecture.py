@@ -145,6 +145,15 @@ def test_only_files_for_programs_have_formats_of_their_own() -> None:
     assert found.keys() == FOR_PROGRAMS.keys(), "an exception that none needs"
 
 
+def test_one_module_knows_where_the_files_of_the_package_are() -> None:
+    own_place = re.compile(r"\b__file__\b|importlib.resources|import resources|\bbasedir\b|inspect\.getfile")
+    files = [file for kind in ("*.py", "*.smk", "Snakefile") for file in (ROOT / "workflow").rglob(kind)]
+    found = {file.name for file in files if own_place.search(file.read_text())}
+    assert found == {"installation.py"}, (
+        "use PACKAGE and SHIPPED of tpcsweep.installation: a wheel has no checkout"
+    )
+
+
 STARTS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 """Functions of subprocess that start processes."""
 OF_OS = r"os\.(system|popen|(posix_)?spawn\w+|exec\w+(?<!e))"

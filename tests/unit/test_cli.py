@@ -126,11 +126,26 @@ def test_a_testbed_with_checks_of_its_own_yields_the_rows(monkeypatch: pytest.Mo
     assert tpcsweep("check", "one").exit_code == 0
 
 
+def test_a_folder_without_a_configuration_names_the_command_that_makes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (["grid"], ["status"], ["check", "netns"], ["reap"]):
+        assert (
+            f"{tmp_path} has no config/config.yaml. Run the command in a folder that `tpcsweep init`"
+            in failed(*command)
+        )
+    assert tpcsweep("grid", "--sweep", "smoke").exit_code == 0
+
+
 @pytest.mark.usefixtures("study")
 def test_reaped_deployments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("os.geteuid", lambda: 1000)
-        assert "run `tpcsweep reap` as root" in failed("reap")
+        assert (
+            tpcsweep("reap").stdout
+            == "reaped: nothing was left of this user. For leftovers of root run it as root.\n"
+        )
     left = ["demo, rtt=5, pid 7"]
     monkeypatch.setattr(testbeds.load_testbed("netns"), "reap", lambda _: left)
     assert tpcsweep("reap").stdout == "reaped: demo, rtt=5, pid 7\n"

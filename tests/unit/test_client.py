@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 from tpcsweep.client import Client, ClientError, ClientRun, Event, ToolRefusedError, process_client
-from tpcsweep.tools.base import PACKAGE
+from tpcsweep.installation import PACKAGE
 
 from tests.support.workflow import background, gone, wait_until
 
@@ -79,7 +79,7 @@ Started = subprocess.Popen[bytes]
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[Started]:
-    command = [sys.executable, "-c", DRIVER, str(PACKAGE), WORKER, str(tmp_path)]
+    command = [sys.executable, "-c", DRIVER, str(PACKAGE.parent), WORKER, str(tmp_path)]
     with background(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         yield started
 

@@ -22,7 +22,9 @@ def test_a_folder_is_like_a_checkout_and_an_old_one_stays(tmp_path: Path) -> Non
     folder = tmp_path / "sweeps"
     done = tpcsweep("init", folder)
     assert done.exit_code == 0, done.output
-    assert {path.name for path in folder.iterdir()} == {"Snakefile", "config", "profiles"}
+    links = {path.name: path.readlink() for path in ROOT.iterdir() if path.is_symlink()}
+    assert links and {name: (folder / name).readlink() for name in links} == links
+    assert {path.name for path in folder.iterdir()} == {"Snakefile", "config", "profiles", *links}
     for name in ("config", "profiles"):
         files = {file.relative_to(ROOT) for file in (ROOT / name).rglob("*") if file.is_file()}
         assert all((folder / file).read_bytes() == (ROOT / file).read_bytes() for file in files)

@@ -231,7 +231,7 @@ def test_the_commit_is_never_that_of_a_repository_around_an_installation(
     found = []
     for root in (tmp_path, tmp_path / "venv/lib"):
         root.mkdir(parents=True, exist_ok=True)
-        monkeypatch.setattr(provenance, "ROOT", root)
+        monkeypatch.setattr(provenance, "CHECKOUT", root)
         found.append(provenance.commit.__wrapped__())
     assert len(found[0]) == 40
     assert found[1] == "of the image"

@@ -110,6 +110,14 @@ def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
     assert checkout.keeps("zarr", "globus")
 
 
+def test_each_long_step_is_announced(checkout: Checkout) -> None:
+    steps = ["making .venv with Python 3.11", "installing", "compiling", "done"]
+    told = checkout.set_up("zarr").stdout.splitlines()
+    assert [line.startswith(f"setup: {step}") for line, step in zip(told, steps, strict=True)] == [True] * 4
+    assert "with the extras zarr" in told[1]
+    assert len(checkout.set_up().stdout.splitlines()) == 1
+
+
 @pytest.mark.parametrize("sign", [*" \t'\"\\`$;&|()<>[]{}*?!#~:"])
 def test_a_folder_in_which_no_job_would_start_is_refused_at_once(checkout: Checkout, sign: str) -> None:
     there = checkout.folder.with_name(f"a{sign}é")
@@ -326,6 +334,11 @@ def test_missing_extras_are_told_in_a_line_each(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
     missing = [*MODULES, "globus", "ns3", "simulation"]
     assert missing_extras(missing) == [line_of(name) for name in missing]
+    # A wheel has no Makefile.
+    monkeypatch.setattr("tpcsweep.extras.CHECKOUT", None)
+    [crate, simulation] = missing_extras(["crate", "simulation"])
+    assert crate == "the extra crate (rocrate) is not installed: run `pip install rocrate`"
+    assert simulation.endswith("is not installed: run `apt-get install python3-simgrid` as root")
 
 
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:

@@ -22,10 +22,11 @@ import yaml
 
 from tpcsweep.configuration import citation
 from tpcsweep.configuration.citation import Author, Citation
-from tpcsweep.configuration.loading import SHIPPED, Configuration, source_files
+from tpcsweep.configuration.loading import Configuration, source_files
 from tpcsweep.dataset import STATUS, open_group
 from tpcsweep.extras import require_extra
 from tpcsweep.files import creating_folder, is_file, replacing_file
+from tpcsweep.installation import PACKAGE, SHIPPED
 from tpcsweep.results import FILES
 
 _SOFTWARE = "tpcsweep"  # folder of the software in a crate
@@ -33,20 +34,19 @@ _SOFTWARE_CITATION = "CITATION.cff"
 _WORKFLOW = "workflow/Snakefile"
 _CONFIG = Path("config/config.yaml")
 _SHIPPED_PARTS = (
-    *("workflow", "notebooks", "profiles", "envs", "config/published", "Snakefile", "Makefile"),
+    *(f"workflow/{name}" for name in ("Snakefile", "report", "rules", "schemas", "scripts")),
+    *("notebooks", "profiles", "envs", "config/published", "Snakefile", "Makefile"),
     *("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", _SOFTWARE_CITATION),
     "examples/terena2005-verdicts.json",  # an input of the rules
 )
 """Parts of the checkout that run sweeps, without sweeps and testbeds, which may name a site's private machines."""
+_PACKAGES = ("tpcsweep", "snakemake_logger_plugin_tpcsweep")
+"""Packages of the software: in the folder `workflow` of a checkout, or where a wheel is installed."""
 _PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
     "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
 }
-
-
-class CrateError(RuntimeError):
-    """A crate cannot be made; the text contains reason and fix."""
 
 
 class _File(NamedTuple):
@@ -62,26 +62,24 @@ def write_crate(
     """Write the crate of a results folder as a folder, which replaces an earlier one, and as ZIP file, atomically.
 
     Imported measurements have no configuration. Without `cited`, the authors are those of the software. Raises
-    CrateError if tpcsweep is installed without its checkout, MissingExtraError without the extra `crate`.
+    MissingExtraError without the extra `crate`.
     """
     require_extra("crate")
-    if not (SHIPPED / _SOFTWARE_CITATION).is_file():
-        raise CrateError(
-            "a crate contains the software, and tpcsweep is installed without its checkout. Run `make setup` in a "
-            "checkout, and .venv/bin/tpcsweep there"
-        )
     crate = _described(results, configuration, cited)
     with creating_folder(folder) as whole, replacing_file(archive) as packed:
         crate.write(whole)
-        _copy_software(whole)
+        copy_software(whole)
         Path(shutil.make_archive(str(packed), "zip", whole)).replace(packed)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy_software(folder: Path) -> None:
+def copy_software(folder: Path) -> None:
+    """Copy the part of a checkout that runs sweeps into a crate's folder; a wheel contains the same files."""
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", "shipped")
-    for part in _SHIPPED_PARTS:
-        source, target = SHIPPED / part, folder / _SOFTWARE / part
+    sources = {part: SHIPPED / part for part in _SHIPPED_PARTS}
+    sources |= {f"workflow/{package}": PACKAGE.parent / package for package in _PACKAGES}
+    for part, source in sources.items():
+        target = folder / _SOFTWARE / part
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extras: packages for some sweeps and commands. `make setup EXTRAS=NAME` installs them.
+"""Extras: packages for some sweeps and commands. `make setup EXTRAS=NAME` installs them in a checkout.
 
 Standard library only. An extra is looked up without importing it.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 from tpcsweep import processes
+from tpcsweep.installation import CHECKOUT, SHIPPED
 
 SIMGRID_PYTHON = "/usr/bin/python3"
 """Debian's Python, which python3-simgrid is a package for; PyPI's package has no wheels for Linux."""
@@ -29,7 +30,7 @@ class Extra:
 
     content: str
     installed: Callable[[], bool]
-    alternative: str = ""  # command that installs the extra without a checkout
+    package: str = ""  # package of PyPI
 
 
 def require_extra(name: str) -> None:
@@ -40,15 +41,26 @@ def require_extra(name: str) -> None:
 def missing_extras(names: Iterable[str]) -> list[str]:
     """Return a line for each extra that is not installed, with the commands that install it."""
     return [
-        f"the extra {name} ({extra.content}) is not installed: run `make setup EXTRAS={name}`{extra.alternative}"
+        f"the extra {name} ({extra.content}) is not installed: run {' or '.join(_remedies(name, extra))}"
         for name in names
         if not (extra := EXTRAS[name]).installed()
     ]
 
 
+def _remedies(name: str, extra: Extra) -> Iterator[str]:
+    """Yield the commands that install an extra. An installation from a wheel has no Makefile."""
+    if CHECKOUT:
+        yield f"`make setup EXTRAS={name}`"
+    if extra.package:
+        yield f"`pip install {extra.package}`"
+    elif not CHECKOUT:
+        lines = (SHIPPED / f"envs/debian-{name}.txt").read_text().splitlines()
+        yield f"`apt-get install {' '.join(line for line in lines if not line.startswith('#'))}` as root"
+
+
 def _pip(package: str) -> Extra:
     module = package.replace("-", "_")
-    return Extra(package, lambda: find_spec(module) is not None, f" or `pip install {package}`")
+    return Extra(package, lambda: find_spec(module) is not None, package)
 
 
 def _programs(*names: str) -> bool:

@@ -22,9 +22,10 @@ from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import replacing_file
 from tpcsweep.flags import FLAGS, IMPLAUSIBLE, implausible
+from tpcsweep.installation import PACKAGE
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
-FILES = tomllib.loads(Path(__file__).with_name("results.toml").read_text(encoding="utf-8"))
+FILES = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))
 LOCK = ".lock"  # name of the file in a results folder that a run locks
 _PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
 """Bytes after the specification in a placeholder's file, within its first 64 KiB."""

@@ -20,7 +20,6 @@ line in `configuration/testbeds.py`. An entry contains:
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 
 import xarray as xr
@@ -31,6 +30,7 @@ from tpcsweep.claims.cells import claim_cells
 from tpcsweep.claims.effects import ABOUT, REGIONS, Region, about_region
 from tpcsweep.configuration.problems import read_yaml
 from tpcsweep.configuration.testbeds import ClaimName
+from tpcsweep.installation import PACKAGE
 
 __all__ = ["CLAIMS", "Claim", "Outcome", "Verdict", "judge"]
 
@@ -46,7 +46,7 @@ _TESTS: Mapping[str, Callable[..., Any]] = {**vars(predicates), **vars(chep), **
 
 
 def _claims(publication: str) -> Iterator[Claim]:
-    file = Path(__file__).with_name(f"{publication}.yaml")
+    file = PACKAGE / f"claims/{publication}.yaml"
     content = read_yaml(file, file.name)
     for name, entry in content["claims"].items():
         given = entry.get("regions", {"region": entry["region"]} if "region" in entry else {})

@@ -122,8 +122,14 @@ def load_study(**options: str | None) -> Configuration:
     from tpcsweep.configuration.loading import load
     from tpcsweep.configuration.problems import ConfigurationError
 
+    given = settings(**options)
+    if "sweep" not in given and not CONFIG.exists():
+        raise click.UsageError(
+            f"{Path.cwd()} has no {CONFIG}. Run the command in a folder that `tpcsweep init` made, or in a checkout; "
+            "or give a sweep, as in --sweep smoke."
+        )
     with exit_on(ConfigurationError):
-        return load(settings(**options), Path())
+        return load(given, Path())
 
 
 def find_results_dataset(path: Path) -> Path:

@@ -147,7 +147,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
 
     Example: tpcsweep crate results/demo
     """
-    from tpcsweep.archiving import CrateError, write_crate
+    from tpcsweep.archiving import write_crate
     from tpcsweep.configuration import citation
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.dataset import open_group
@@ -159,7 +159,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     archive = output.with_name(f"{output.name}.zip")
     if output.exists() and not (output / "ro-crate-metadata.json").exists():
         raise click.UsageError(f"{output}: exists and is no crate. Remove it, or use -o with another folder.")
-    with common.exit_on(ConfigurationError, MissingExtraError, CrateError):
+    with common.exit_on(ConfigurationError, MissingExtraError):
         study = _configuration_of(results, attributes, sweep, testbed)
         cited = citation.read_in(Path())
         write_crate(results, study, cited, output, archive)

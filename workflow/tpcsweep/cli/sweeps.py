@@ -31,6 +31,8 @@ SNAKEFILES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefil
 
 PARTS = ("config", "profiles")
 """Folders that `init` copies because users change them; rules and notebooks remain in the package."""
+PROFILES = ("k8s", "slurm")
+"""Links to profiles, so that `snakemake --profile k8s` finds them as in the checkout."""
 
 
 @click.command()
@@ -195,7 +197,7 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
 def reap(as_json: bool, **options: str | None) -> None:
     """Remove servers and paths that killed runs left on a testbed.
 
-    On this machine it needs root: the kernel removes the deployments of other users itself. Exit codes: 0 nothing is
+    On this machine it removes those of root, as root: the kernel removes those of other users. Exit codes: 0 nothing is
     left, 2 something could not be removed, or a deployment is in use.
 
     Example: tpcsweep reap --testbed kubernetes
@@ -206,7 +208,9 @@ def reap(as_json: bool, **options: str | None) -> None:
     study = common.load_study(**options)
     with common.exit_on(*deployment_errors(study)):
         reaped = testbeds.load_testbed(study.testbed.kind).reap(study.testbed)
-    lines = [f"reaped: {thing}" for thing in reaped or ["nothing was left"]]
+    unseen = study.testbed.kind == "netns" and os.geteuid() != 0
+    nothing = "nothing was left" + " of this user. For leftovers of root run it as root." * unseen
+    lines = [f"reaped: {thing}" for thing in reaped or [nothing]]
     common.answer(as_json, {"testbed": study.testbed_name, "reaped": reaped}, *lines)
 
 
@@ -303,8 +307,9 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
 
 
 def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cell]) -> int:
-    from tpcsweep.configuration.loading import SHIPPED, config_arguments
+    from tpcsweep.configuration.loading import config_arguments
     from tpcsweep.files import write_json
+    from tpcsweep.installation import SHIPPED
 
     listed = (study.folder / "adaptive" / "cells.json").absolute()
     write_json(listed, [cell.path for cell in cells])
@@ -342,16 +347,19 @@ def run_to_end(argv: Sequence[str]) -> int:
 def init(folder: Path) -> None:
     """Make a folder for sweeps, with copies of the configuration.
 
-    Nothing is overwritten: a folder that contains a Snakefile, config or profiles is refused. Exit codes: 0 the folder
+    Nothing is overwritten: a folder that contains one of its files is refused. Exit codes: 0 the folder
     is made, 2 it is refused.
 
     Example: tpcsweep init sweeps
     """
-    package = Path(__file__).parents[1] / "shipped"
+    from tpcsweep.installation import PACKAGE, SHIPPED
+
     with common.exit_on():
-        if found := [name for name in ("Snakefile", *PARTS) if (folder / name).exists()]:
+        if found := [name for name in ("Snakefile", *PARTS, *PROFILES) if os.path.lexists(folder / name)]:
             raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
         for part in PARTS:
-            shutil.copytree(package / part, folder / part)
-        shutil.copy(package / "Snakefile", folder)
+            shutil.copytree(SHIPPED / part, folder / part)
+        shutil.copy(PACKAGE / "templates/Snakefile", folder)
+        for name in PROFILES:
+            (folder / name).symlink_to(f"profiles/{name}")
     click.echo(f"{folder.absolute()}: change config/, then run `snakemake` in that folder")

@@ -36,6 +36,7 @@ from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
 from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.files import is_file
+from tpcsweep.installation import SHIPPED
 
 Testbed = Netns | Kubernetes | Endpoints | Simulation
 
@@ -46,10 +47,6 @@ KINDS: dict[str, type[Testbed]] = {
     "simulation": Simulation,
 }
 """Settings of each kind of testbed, by the value of `kind`."""
-
-_CHECKOUT = Path(__file__).resolve().parents[3]
-SHIPPED = _CHECKOUT if (_CHECKOUT / "workflow/Snakefile").is_file() else Path(__file__).parents[1] / "shipped"
-"""The checkout, or its copy in an installed package: rules, and the default sweeps and testbeds."""
 
 FORMAT = 1  # The version of cell specifications. Changing it makes all cells stale.
 

@@ -4,6 +4,7 @@
 Standard library only, because pods import it.
 """
 
+import contextlib
 import os
 import platform
 import socket
@@ -15,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep import processes
+from tpcsweep.installation import CHECKOUT
 from tpcsweep.tools import TOOLS
 from tpcsweep.tools.base import package_versions
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def machine() -> dict[str, Any]:
@@ -52,15 +52,14 @@ def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
 @cache
 def commit() -> str:
     """Return this project's commit, with "+changes" if modified, or the image's commit; "" if unknown."""
-    try:
-        top, head = _git("rev-parse", "--show-toplevel", "HEAD").splitlines()
-        if not ROOT.samefile(top):  # installed in an environment within another repository
-            raise FileNotFoundError(ROOT / ".git")
-        return head + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("TPCSWEEP_COMMIT", "")
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        if CHECKOUT:
+            top, head = _git(CHECKOUT, "rev-parse", "--show-toplevel", "HEAD").splitlines()
+            if CHECKOUT.samefile(top):  # not an unpacked archive within another repository
+                changed = _git(CHECKOUT, "status", "--porcelain", "--untracked-files=no")
+                return head + ("+changes" if changed else "")
+    return os.environ.get("TPCSWEEP_COMMIT", "")
 
 
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return processes.run(command, check=True).stdout.strip()
+def _git(folder: Path, *arguments: str) -> str:
+    return processes.run(["git", "-C", str(folder), *arguments], check=True).stdout.strip()

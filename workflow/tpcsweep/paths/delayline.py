@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 from tpcsweep import processes
 from tpcsweep.files import replacing_file
+from tpcsweep.installation import PACKAGE
 from tpcsweep.paths.plan import INTERFACE, Path, PathError, burst, memory, queue_bytes, rate_bit, tick_ns
 from tpcsweep.processes import Commands
 
-SOURCE = File(__file__).with_name("delayline.c")
+SOURCE = PACKAGE / "paths/delayline.c"
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 NAME = "tpc-delayline"
 DEVICE_QUEUE = 20_000

@@ -8,11 +8,11 @@ names, but few jobs draw.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from tpcsweep.configuration.loading import Imported, Study
 from tpcsweep.configuration.problems import read_yaml
+from tpcsweep.installation import PACKAGE
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class PublishedFigure:
 
 
 def _figures() -> Iterator[PublishedFigure]:
-    file = Path(__file__).with_name("figures.yaml")
+    file = PACKAGE / "published/figures.yaml"
     for name, entry in read_yaml(file, file.name).items():
         publication = name.partition("_")[0]
         claims = tuple(f"{publication}.{claim}" for claim in entry.pop("claims"))

@@ -18,8 +18,8 @@ from papermill.exceptions import PapermillExecutionError  # type: ignore[import-
 from traitlets.config import Config
 
 from tpcsweep import processes, templates
-from tpcsweep.configuration.loading import SHIPPED
 from tpcsweep.files import write_text
+from tpcsweep.installation import SHIPPED
 
 LONGEST = 64  # most characters of a folder for sockets, whose names have at most 107 (unix(7))
 FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, for a TMPDIR that is too long

@@ -19,9 +19,10 @@ import psutil
 
 from tpcsweep import results
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import SHIPPED, Configuration, Study, as_typed, cell_spec, studies
+from tpcsweep.configuration.loading import Configuration, Study, as_typed, cell_spec, studies
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Cell, by_deployment
+from tpcsweep.installation import SHIPPED
 
 NEVER = "(?!)"  # regular expression that matches nothing
 MARKERS = (".again", ".again2")

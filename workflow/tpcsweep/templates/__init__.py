@@ -3,15 +3,15 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from tpcsweep.installation import PACKAGE
 from tpcsweep.numbers import short
 
-FOLDER = Path(__file__).parent
+FOLDER = PACKAGE / "templates"
 _TEMPLATES = Environment(
     loader=FileSystemLoader(FOLDER),
     autoescape=True,

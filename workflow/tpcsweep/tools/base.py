@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tpcsweep import processes
+from tpcsweep.installation import PACKAGE
 
 Place = Literal["client", "source", "destination"]
 """Place of a tool's processes: the client, or a side's only origin, with its network and CPU quota."""
@@ -28,8 +29,6 @@ LONGEST = 300
 READY = {"ready": True}
 VALID_HOURS = 365 * 24
 """Validity of certificates, and the longest of macaroons: longer than their deployment, which deletes them."""
-PACKAGE = Path(__file__).resolve().parents[2]
-"""Folder that contains `tpcsweep`; another Python than the client's finds it by PYTHONPATH."""
 
 
 class Credentials:
@@ -198,7 +197,7 @@ class Worker(Tool):
         return [python, "-P", "-c", call, *arguments]
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
+        return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE.parent)}
 
 
 def transfer_line(number: int, transfer: Transfer) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep import processes
+from tpcsweep.installation import SHIPPED
 
 SYSTEM = "system"  # the release that is installed on the machine or in the image
 FROM_SOURCE = "-source"  # suffix of a version that is built from source although Debian has it
@@ -25,7 +26,7 @@ IN_IMAGE = Path("/opt/xrootd")  # folder of a container image's releases
 LOADER = "loader"
 """Subfolder of a release with a link to its loader for each program, so that processes have its name."""
 RECORD = "release.json"  # file in a release's folder with the record of its build
-SOURCES = Path(__file__).resolve().parents[3] / "envs/xrootd.txt"
+SOURCES = SHIPPED / "envs/xrootd.txt"
 """List of versions with known source archives, each with its hash."""
 _PINNED = re.compile(r"xrootd==(?P<version>\S+) --hash=sha256:(?P<digest>[0-9a-f]{64})")
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+\S*)")

@@ -14,7 +14,6 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -26,17 +25,18 @@ from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import AGENT, CLIENT, HUB, SERVERS, Spot
 from tpcsweep.configuration.templates import Tree, merged
+from tpcsweep.installation import PACKAGE
 from tpcsweep.paths.rates import probe_connections
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
 from tpcsweep.testbeds.kubernetes.pod import capabilities, places
 from tpcsweep.xrootd import servers as xrootd
 
-MANIFESTS: Tree = yaml.safe_load(Path(__file__).with_name("manifests.yaml").read_text())
+MANIFESTS: Tree = yaml.safe_load((PACKAGE / "testbeds/kubernetes/manifests.yaml").read_text())
 FILLED = {name: str(value) for name, value in vars(places).items() if name.isupper()}
 """Values of $NAMES that are the same in all deployments."""
 USER = 10940  # user and group of all processes, as in the image, unless a template says otherwise
 SERVER_MEMORY = 1 << 30  # bytes of memory of a server beside its files
-PACKAGE = "package"
+ARCHIVE = "package"
 FINISHED_SECONDS = 30  # seconds for which a Job that has ended remains, so that people can see why
 NETWORK = "net1"  # the interface of an attached network, as Multus names the first
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
@@ -211,17 +211,16 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
     data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(package_archive()).decode()}
-    metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
+    metadata = naming.meta(f"{naming.prefix}-{ARCHIVE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
 
 
 def package_archive() -> bytes:
     """Return a zip file of some 200 KiB; a ConfigMap may have a MiB."""
-    package = Path(__file__).resolve().parents[2]
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as made:
-        for file in sorted(file for part in PARTS for file in package.glob(part)):
-            entry = zipfile.ZipInfo(str(file.relative_to(package.parent)), ZERO)
+        for file in sorted(file for part in PARTS for file in PACKAGE.glob(part)):
+            entry = zipfile.ZipInfo(str(file.relative_to(PACKAGE.parent)), ZERO)
             made.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     return held.getvalue()
 

@@ -15,9 +15,10 @@ import yaml
 from kubernetes import client as k8s
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.loading import SHIPPED, Configuration
+from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import resource_amount
+from tpcsweep.installation import SHIPPED
 from tpcsweep.numbers import plain
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects

@@ -14,11 +14,11 @@ from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.placements import SERVERS, Role
 from tpcsweep.configuration.problems import ConfigurationError, Problem, key, quoted, validated
 from tpcsweep.testbeds.kubernetes.metadata import MANAGED
-from tpcsweep.testbeds.kubernetes.objects import NETWORKS, PACKAGE
+from tpcsweep.testbeds.kubernetes.objects import ARCHIVE, NETWORKS
 from tpcsweep.testbeds.kubernetes.pod import places
 
 LABELS = "|".join(map(re.escape, MANAGED))
-VOLUMES = "|".join((PACKAGE, "state", "credentials", "configuration", "files"))
+VOLUMES = "|".join((ARCHIVE, "state", "credentials", "configuration", "files"))
 FOLDERS = "|".join(("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE_FOLDER))))  # noqa: S108
 SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name=net\.ipv4\.tcp_(rmem|wmem|congestion_control)"
 CONTAINER = r"spec\.containers\[\d+\]\."

@@ -16,11 +16,12 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.extras import SIMGRID_PYTHON, missing_extras
+from tpcsweep.installation import PACKAGE
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.model import Terms
 from tpcsweep.variables import GBIT
 
-PROGRAM = Path(__file__).with_name("simulate.py")
+PROGRAM = PACKAGE / "testbeds/simulation/simulate.py"
 MOST = 32
 """Most streams that are simulated individually; of more, one of several equal origins is, in groups of streams."""
 CPU_SECONDS = 120
