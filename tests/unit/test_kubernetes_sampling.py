@@ -112,6 +112,13 @@ def test_a_look_that_fails_is_a_missing_sample(pods: Any, name: str, first: bool
     assert sampler.readings()[-1].time > end - 0.02
 
 
+def test_a_cell_begins_when_all_agents_have_begun(pods: Any) -> None:
+    """An agent's first look fails, and others do not look again for a while."""
+    pods.wrong["dst2"] = GONE, 2
+    with site.RemoteSampler(pods, 0.3) as sampler:
+        assert sampler.readings()
+
+
 GONE_WORDS = r"counters: gone \(no reading from \d+\.\d s to \d+\.\d s of the cell\)"
 
 

@@ -160,11 +160,12 @@ class RemoteSampler:
         self._inbox.ahead = {name: ahead + seconds for name, seconds in behind.items()}
         self._began = time.monotonic()
         self._site.session.tell(list(self._site.machines), "watch", interval=self._interval)
-        give_up = time.monotonic() + FIRST_SECONDS
-        while missing := [name for name in self._site.machines if name not in self._inbox.newest()]:
+        give_up = time.monotonic() + FIRST_SECONDS + self._interval
+        while not self.readings():  # they begin with the last agent's first sample
             self._inbox.check()
             if time.monotonic() > give_up:
-                raise FaultError(f"{', '.join(missing)}: no sample has come within {FIRST_SECONDS:.0f} s")
+                missing = ", ".join(name for name in self._site.machines if name not in self._inbox.newest())
+                raise FaultError(f"{missing or 'pods'}: no sample has come within {FIRST_SECONDS:.0f} s")
             time.sleep(POLL)
         self._within = True
         return self
