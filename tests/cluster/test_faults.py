@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sweep says, and leaves, when its cluster goes wrong under it: faults that are made, not played."""
 
+import contextlib
 import dataclasses
 import itertools
 import re
 import time
 from pathlib import Path
 
+import psutil
+from tpcsweep.measure.looks import LONGEST_GAP
+from tpcsweep.testbeds.kubernetes.pod import agent
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 
 from tests.cluster import local
@@ -103,6 +107,38 @@ def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: S
     words = rf"pod {server}: .*container servers ended .*xrootd ended with exit code -11"
     assert re.search(words, cells[at]["message"]), cells[at]["message"]
     assert cells[at]["flags"] == ["deployment_broken"]
+
+
+def test_an_agent_that_stands_still_is_named_and_its_cell_measured_again(
+    cluster: local.Cluster, namespace: Space, tmp_path: Path
+) -> None:
+    """Its pod and its connection stay: nothing but its samples are missing."""
+    measurement = {"min_time": "30 s", "max_time": "30 s"}
+    sweep = namespace.sweep(tmp_path, local_testbed(namespace.name), measurement=measurement, parameters=ONE)
+    run = sweep.start("cells")
+    sweep.wait_during(run, lambda: namespace.pods(side="dst"), "a destination")
+    [pod] = namespace.pods(side="dst")
+    inside(cluster, namespace, pod, BEGUN % "c0")
+    [watching] = agents(pod)
+    watching.suspend()
+    time.sleep(LONGEST_GAP + INTO)
+    watching.resume()
+    assert run.wait(LONGEST) == 0, sweep.output()
+    words = r"replacing .*: dst1: counters: their reader was stopped, .* \(no reading from \d"
+    assert re.search(words, sweep.output()), sweep.output()
+    [cell] = sweep.good_records()
+    assert cell["samples"]["time"][-1] > 29.8
+    namespace.check_empty()
+
+
+def agents(pod: str) -> list[psutil.Process]:
+    """The processes of a pod's agent, as this machine sees them: its nodes are here."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        with contextlib.suppress(psutil.Error):
+            if agent.__name__ in (process.info["cmdline"] or ()) and process.environ()["HOSTNAME"] == pod:
+                found.append(process)
+    return found
 
 
 def test_credentials_that_end_in_a_cell(cluster: local.Cluster, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import cgroups
-from tpcsweep.paths.plan import queue_bytes
+from tpcsweep.paths.plan import LARGEST_BANDWIDTH, queue_bytes
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from tests.support.sites import MIB, cell, site_of
@@ -38,6 +38,8 @@ class Built(NamedTuple):
     file_size: int = 256 * MIB
     tool: str = "curl"
     copy_mode: str = "pull"
+    cores: float | None = None
+    """The quota of a side, where the cell knows it."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -45,6 +47,12 @@ class Built(NamedTuple):
 
 
 pushed = partial(Built, copy_mode="push")
+
+
+def on_few_cores(build: Callable[..., Built], side: str, streams: int, cores: float) -> Built:
+    """A cell that the CPU quota of one side binds, `src` or `dst`."""
+    limit = {"src": "cpu_source", "dst": "cpu_destination"}[side]
+    return build(limit, streams, quota(side, cores), cores=cores)
 
 
 class Group(NamedTuple):
@@ -71,19 +79,28 @@ def quota(site: NetnsSite, side: str, cores: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def burning(_: NetnsSite) -> Iterator[None]:
-    """Processes that want all CPUs several times over, those too that this one may not use."""
+def burning(site: NetnsSite) -> Iterator[None]:
+    """A process for each CPU, those too that this one may not use, that leaves others a sixth of it.
+
+    Their group is beside those of servers, because a group's share depends on the groups beside it alone.
+    """
     cpus = os.cpu_count() or 1
-    anywhere = ["taskset", "--cpu-list", f"0-{cpus - 1}"]
+    tree = cgroups.hierarchy()
+    group = tree.group(f"{site.prefix}-burners").create()
+    name, usual, most = ("cpu.weight", 100, 10_000) if tree.version == 2 else ("cpu.shares", 1024, 1 << 18)
+    (tree.cpu / group.name / name).write_text(str(min(5 * usual * cpus, most)))
     # With the test, however it ends.
-    burner = ["setpriv", "--pdeathsig", "KILL", *anywhere, "sh", "-c", "while :; do :; done"]
-    burners = [subprocess.Popen(burner) for _ in range(5 * cpus)]
+    burner = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", "while :; do :; done"]
+    burners = [
+        subprocess.Popen([*group.entry(), "taskset", "--cpu-list", str(cpu), *burner]) for cpu in range(cpus)
+    ]
     try:
         yield
     finally:
         for running in burners:
             running.kill()
             running.wait()
+        group.remove()
 
 
 @contextlib.contextmanager
@@ -190,28 +207,28 @@ GROUPS = {
         [Built("path_queue", 1, queue(10)), pushed("path_queue", 2, queue(10))],
         [Built("path_queue", 2, queue(8))],
     ),
+    # No machine fills such paths with so little CPU.
     "short path": Group(
-        {"rtt": 2, "bandwidth": 1},
+        {"rtt": 2, "bandwidth": LARGEST_BANDWIDTH["delayline"]},
         [
-            Built("cpu_source", 4, quota("src", 0.03)),
-            pushed("cpu_source", 4, quota("src", 0.05)),
-            Built("cpu_destination", 4, quota("dst", 0.05)),
-            pushed("cpu_destination", 4, quota("dst", 0.1)),
+            on_few_cores(Built, "src", 4, 0.03),
+            on_few_cores(pushed, "src", 4, 0.05),
+            on_few_cores(Built, "dst", 4, 0.05),
+            on_few_cores(pushed, "dst", 4, 0.1),
             Built("client", 1, quota("client", 0.1), 4 * MIB, "gfal-copy"),
             Built("client", 4, quota("client", 0.02), MIB),
             Built("between_files", 1, resting, 4 * MIB),
             pushed("between_files", 2, resting, MIB),
         ],
         [
-            Built("cpu_source", 1, quota("src", 0.03)),
-            Built("cpu_destination", 1, quota("dst", 0.05)),
+            on_few_cores(Built, "src", 1, 0.03),
+            on_few_cores(Built, "dst", 1, 0.05),
             Built("client", 4, quota("client", 0.2), 4 * MIB, "gfal-copy"),
             Built("between_files", 2, resting, 4 * MIB),
         ],
     ),
     "machine": Group(
-        {"rtt": 0, "bandwidth": 5},
-        # More streams are more threads, which get enough of the CPUs to fill the path now and then.
+        {"rtt": 0, "bandwidth": LARGEST_BANDWIDTH["none"]},
         [Built("machine", 1, burning)],
         [Built("machine", 2, burning), pushed("machine", 2, burning)],
     ),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cgroups and their quotas, and what an ordinary user has instead: what keeps a user from measuring, in words."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -94,6 +95,40 @@ def test_a_groups_quota_is_read_as_it_was_set(group: Cgroup, version: int, files
         assert group.quota() == allowed
 
 
+@pytest.mark.parametrize(
+    ("fails", "code", "told"),
+    [
+        ("subtree_control", errno.EBUSY, "has processes.* docker run --cgroupns host"),
+        ("subtree_control", errno.EINVAL, "real-time processes.* chrt --other"),
+        ("subtree_control", errno.EROFS, "mount it writable"),
+        ("subtree_control", errno.EACCES, "run as root"),
+        ("src2", errno.ENOSPC, "too many groups"),
+        ("src2", errno.EAGAIN, "too many groups"),
+        ("src2", errno.EPERM, "run as root"),
+        ("src2", errno.EEXIST, "tpcsweep reap"),
+        ("src2", errno.EINVAL, None),
+        ("src2", errno.ENOMEM, None),
+    ],
+)
+def test_the_remedy_for_a_group_that_cannot_be_made_is_that_of_the_error(
+    group: Cgroup, monkeypatch: pytest.MonkeyPatch, fails: str, code: int, told: str | None
+) -> None:
+    """Its message names the file; an error without a known remedy has none."""
+    group = replace(group, name="tpc-x-src2")
+    (group.tree.cpu / "cgroup.subtree_control").write_text("")
+    (group.tree.cpu / "cgroup.controllers").write_text("cpu\n")
+
+    def refuse(path: Path, *_: object) -> None:
+        if path.name.endswith(fails):
+            raise OSError(code, os.strerror(code), str(path))
+
+    for change in ("write_text", "mkdir"):
+        monkeypatch.setattr(Path, change, refuse)
+    remedy = f": .*{told}" if told else "$"
+    with pytest.raises(CgroupError, match=f"{fails}: {os.strerror(code)}{remedy}"):
+        group.create()
+
+
 def test_a_quota_that_the_kernel_refuses_is_named(group: Cgroup) -> None:
     (group.folders[0] / "cpu.max").mkdir()  # no file
     with pytest.raises(CgroupError, match=r"tpc-x-src1/cpu\.max cannot be 5000 100000: Is a directory"):
@@ -146,6 +181,21 @@ def test_all_that_forbids_namespaces_is_named(
     assert [text for text in told if text not in said] == []
     assert ("CONFIG_USER_NS" in said, "seccomp" in said) == (not proc, "self/status" in proc)
     assert said.endswith(f"({SAID})")
+
+
+def test_a_limit_that_is_reached_is_not_taken_for_what_forbids_namespaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rootless, "PROC", tmp_path)
+    for name, text in {
+        "self/ns/user": "",
+        "self/status": "Seccomp:\t2\n",
+        f"sys/{USERS.replace('.', '/')}": "9",
+    }.items():
+        write_text(tmp_path / name, text)
+    said = refusal_text("unshare: unshare failed: No space left on device")
+    assert f"as root, sysctl -w {USERS}=18" in said
+    assert "seccomp" not in said
 
 
 @pytest.mark.parametrize(
@@ -249,8 +299,11 @@ def machine(folder: Path, patch: pytest.MonkeyPatch, **lacking: Any) -> None:
         ({"programs": "xrootd tc"}, "xrootd, tc; .* `make setup`, or apt-get install iproute2 xrootd-"),
         ({"refused": "sysctl -w this=1"}, "need root or user namespaces.*: sysctl -w this=1"),
         ({"netem": False, "tun": "none"}, "/none .*No such.* modprobe sch_netem, or modprobe tun .*666"),
-        ({"netem": False, "tun": "tun"}, r"/tun for .* cannot be used \(Inappropriate ioctl for device\)"),
-        ({"groups": "tun"}, "/tun: Not a directory: mount it writable"),
+        (
+            {"netem": False, "tun": "tun"},
+            r"/tun for .* cannot be used \(Inappropriate ioctl for device\).* rm .*/tun, modprobe tun",
+        ),
+        ({"groups": "tun"}, "/tun/tpc-trial-.*: Not a directory$"),
         ({"files": 64}, "open no more than 64 files: ulimit -n 1024"),
         ({"user": "no-such-user"}, "there is no user no-such-user, .* useradd"),
         ({"programs": GRIDFTP}, r"make setup EXTRAS=globus`$"),

@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -123,6 +124,27 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
 
 def connection(cookie: int, seconds: float, count: int, rtt: float = 1.0) -> Connection:
     return Connection(cookie, "10.0.0.1", rtt, 10, 0, 4 * seconds, 2 * seconds, seconds, count, count // 2)
+
+
+def test_a_look_that_failed_halfway_leaves_nothing_to_later_ones() -> None:
+    """Its answers are still to be read: a look after it may be refused, and none gets what is old."""
+    diagnostics = SocketDiagnostics()
+    real = diagnostics._socket
+    try:
+        server = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("needs IPv6")
+    with closing(diagnostics), server:
+        diagnostics._socket = mock.Mock(send=real.send, recv=mock.Mock(side_effect=TimeoutError))
+        with pytest.raises(TimeoutError):
+            diagnostics.connections()
+        diagnostics._socket = real
+        for _ in range(2):
+            with suppress(OSError):
+                diagnostics.connections()
+        with socket.create_connection(server.getsockname()[:2]) as ours:
+            theirs = server.accept()[0]
+            assert "::1" in {each.remote for each in diagnostics.connections()}, (ours, theirs)
 
 
 def test_counters_are_the_sums_over_all_connections() -> None:

@@ -130,6 +130,7 @@ def test_a_refusal_before_the_word_of_its_cause_is_explained_too(monkeypatch: py
         (CRASHED, True, {"gone": "dst1"}, False),
         (None, False, {"gone": "dst1"}, True),
         (None, False, {"lost": "tpc-0a1b2c is out of reach"}, True),
+        (None, False, {"stopped": "counters: gone", "of": "dst1"}, True),
     ],
 )
 def test_what_the_cluster_takes_away_costs_no_cell(

@@ -2,9 +2,12 @@
 """Readings, their series, whether these are steady, and whether the machine was as at other times."""
 
 import math
+import struct
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,26 +83,91 @@ def test_a_sampler_keeps_its_interval_though_reading_takes_time() -> None:
     assert np.mean(steps) > 0.045
 
 
-def test_what_a_reading_meets_is_raised_where_readings_are_asked_for() -> None:
+def test_an_error_that_cannot_pass_is_raised_where_readings_are_asked_for() -> None:
     answers = iter([ZERO._replace(time=time.monotonic())])
 
     with pytest.raises(StopIteration), Sampler(lambda: next(answers), 0.01) as sampler:
         wait_until(lambda: len(sampler.readings()) > 1, "it is met")
 
 
-def test_counters_that_are_gone_break_the_deployment_and_leave_the_readings_before() -> None:
-    def gone() -> Reading:
-        raise OSError("dst1 is gone")
+GONE = OSError("dst1 is gone")
+LOOKS = "tpcsweep.measure.looks"
+STOPPED = "(their reader was stopped, or the clock jumped|a look at them does not end)"
 
-    with pytest.raises(BrokenError, match="counters: dst1 is gone"), Sampler(gone, 0.01):
-        pytest.fail("the first reading failed")
-    answers = iter([lambda: ZERO._replace(time=time.monotonic()), gone])
-    with (
-        pytest.raises(BrokenError, match="counters: dst1 is gone"),
-        Sampler(lambda: next(answers)(), 0.01) as some,
-    ):
-        wait_until(lambda: len(some.readings()) > 1, "they are gone")
-    assert len(some.readings()) == 1
+
+class Counters:
+    """Counters by a clock that runs when they are read; some looks at them fail, or take long."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, failures: dict[int, Any], ever_since: Any = None) -> None:
+        """`failures` are errors and delays in s by the number of their look, and `ever_since` that of later ones."""
+        patch.setattr(f"{LOOKS}.time", SimpleNamespace(monotonic=lambda: self.now))
+        self.now, self.seen = 0.0, 0
+        self._failures, self._ever_since = failures, ever_since
+
+    def read(self) -> Reading:
+        self.seen += 1
+        found = self._failures.get(self.seen, self._ever_since if self.seen > max(self._failures) else None)
+        self.now += found if isinstance(found, float) else 1.0
+        if isinstance(found, Exception):
+            raise found
+        return ZERO._replace(time=time.monotonic())
+
+
+@pytest.mark.parametrize("error", [GONE, ValueError("cut"), KeyError("eth0"), struct.error("short")])
+@pytest.mark.parametrize("first", [1, 3])
+def test_a_look_that_fails_is_a_missing_reading(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, first: int
+) -> None:
+    counters = Counters(monkeypatch, {first: error, first + 1: error})
+    with Sampler(counters.read, 0.001) as sampler:
+        wait_until(lambda: counters.seen > 9, "others go well")
+        before = time.monotonic()
+    assert len(sampler.readings()) == counters.seen - 2
+    assert sampler.readings()[-1].time >= before  # the last look is after the cell's end
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize(
+    ("failures", "ever_since", "words"),
+    [
+        ({2: GONE}, GONE, r"dst1 is gone \(no reading from 1\.0 s to 7\.0 s of the cell\)"),
+        ({2: KeyError("eth0")}, KeyError("eth0"), "KeyError: 'eth0' .no reading from 1"),
+        ({1: GONE}, GONE, r"dst1 is gone \(no reading from 0\.0 s to 6\.0 s"),
+        ({3: 9.0}, None, rf"{STOPPED} \(no reading from 2\.0 s to 11\.0 s"),
+        ({3: -1.5}, None, r"the clock went back by 1\.5 s, 2\.0 s into the cell"),
+    ],
+)
+def test_readings_that_stop_break_the_deployment_and_leave_those_before(
+    monkeypatch: pytest.MonkeyPatch, failures: Any, ever_since: Any, words: str, noticed: bool
+) -> None:
+    """Whether or not somebody asks for readings before the cell ends."""
+    counters = Counters(monkeypatch, failures, ever_since)
+    sampler = Sampler(counters.read, 0.001)
+    with pytest.raises(BrokenError, match=f"^counters: {words}"), sampler:
+        wait_until(
+            lambda: len(sampler.readings()) > 9 if noticed else counters.seen >= min(failures),
+            "it is noticed",
+        )
+    at, found = min(failures.items())
+    assert len(sampler.readings()) == (at if isinstance(found, float) else at - 1)
+
+
+def test_a_look_that_does_not_end_breaks_the_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{LOOKS}.LONGEST_GAP", 0.2)
+    hung, over = threading.Event(), threading.Event()
+
+    def read() -> Reading:
+        if hung.is_set():
+            over.wait(60)
+        return ZERO._replace(time=time.monotonic())
+
+    for noticed in (True, False):
+        hung.clear()
+        with pytest.raises(BrokenError, match=STOPPED), Sampler(read, 0.01) as it:
+            hung.set()
+            if noticed:
+                wait_until(lambda: not it.readings(), "it is noticed")
+    over.set()
 
 
 PRESSURE = b"some avg10=61.74 avg60=64.12 avg300=41.50 total=202700643\nfull avg10=0.00 total=5\n"

@@ -254,7 +254,8 @@ def renew_times(files: Iterable[Path]) -> None:
             continue
         except OSError as error:
             why = f"newer than the clock of this machine, so that Snakemake would delete products ({error.strerror})"
-            raise ResultsError(f"{file}: {why}: correct the clock, or touch the file as its owner") from None
+            owned = ", or touch the file as its owner" if isinstance(error, PermissionError) else ""
+            raise ResultsError(f"{file}: {why}: correct the clock{owned}") from None
 
 
 def adopt(configuration: Configuration) -> None:

@@ -11,9 +11,10 @@ all of a small quota.
 from __future__ import annotations
 
 import contextlib
+import errno
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +32,27 @@ RECOMMENDED_QUOTA = 10_000
 """Smallest recommended quota in µs; with smaller ones, many streams get less than few."""
 
 FEWEST_CORES = SHORTEST_QUOTA / LONGEST_PERIOD  # smallest possible quota in cores
+
+_NOT_ALLOWED = "this user may not change it: run as root (in a container: docker run --privileged)"
+_TOO_MANY = (
+    "too many groups exist: remove unused ones (tpcsweep reap), or raise cgroup.max.* of a group above"
+)
+REMEDIES = {
+    errno.EROFS: "mount it writable (docker run --privileged)",
+    errno.EACCES: _NOT_ALLOWED,
+    errno.EPERM: _NOT_ALLOWED,
+    errno.ENOSPC: _TOO_MANY,
+    errno.EAGAIN: _TOO_MANY,
+    errno.EEXIST: "an earlier run left it: tpcsweep reap",
+    errno.EOPNOTSUPP: "the group above is threaded (cgroup.type) and cannot limit CPU: run in another one",
+}
+"""Remedies for errors of changing cgroups (cgroup-v2.rst; Linux, kernel/cgroup/cgroup.c)."""
+DELEGATION_REMEDIES = {
+    errno.EBUSY: "the group has processes, as in a container, and cannot pass cpu on: docker run --cgroupns host",
+    errno.EINVAL: "the kernel (CONFIG_RT_GROUP_SCHED) cannot limit CPU while real-time processes are in groups: "
+    "find them with ps -eo pid,cls,args, and as root chrt --other --pid 0 PID",
+}
+"""Remedies for errors of passing the cpu controller on to groups, beside REMEDIES."""
 
 
 class CgroupError(Exception):
@@ -115,7 +137,8 @@ class Cgroup:
             for folder in self.folders:
                 folder.mkdir()
         except OSError as error:
-            why = f"{self.tree.cpu}: {error.strerror}: mount it writable (docker run --privileged)"
+            fix = REMEDIES.get(error.errno or 0)
+            why = f"{error.filename or self.tree.cpu}: {error.strerror}{(fix and f': {fix}') or ''}"
             raise CgroupError(why) from error
         if cores is not None:
             self.limit(quota(cores))
@@ -134,7 +157,8 @@ class Cgroup:
             try:
                 file.write_text(value)
             except OSError as error:
-                raise CgroupError(f"{file} cannot be {value}: {error.strerror}") from error
+                special = {errno.EINVAL: "a group above has less"} if self.tree.version == 1 else {}
+                raise CgroupError(f"{file} cannot be {value}: {_described(error, special)}") from error
 
     def quota(self) -> Quota | None:
         """Return the quota in force according to the kernel, or None."""
@@ -250,4 +274,14 @@ def _delegate_cpu(root: Path) -> None:
         return
     if "cpu" not in (root / "cgroup.controllers").read_text().split():
         raise CgroupError(f"{root}/cgroup.controllers lacks cpu: boot with the cpu controller on cgroup v2")
-    (root / "cgroup.subtree_control").write_text("+cpu")
+    try:
+        (root / "cgroup.subtree_control").write_text("+cpu")
+    except OSError as error:
+        why = _described(error, DELEGATION_REMEDIES)
+        raise CgroupError(f"{root}/cgroup.subtree_control: {why}") from error
+
+
+def _described(error: OSError, special: Mapping[int, str]) -> str:
+    """Return an error with its remedy, if one is known; `special` remedies come first."""
+    remedies = {**REMEDIES, **special}
+    return ": ".join(filter(None, (error.strerror, remedies.get(error.errno or 0))))

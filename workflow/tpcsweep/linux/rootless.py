@@ -15,6 +15,7 @@ cgroup-v2.rst, Delegation.
 """
 
 import ctypes
+import errno
 import os
 import shutil
 import signal
@@ -76,13 +77,18 @@ def lacking_rights(status: str) -> list[str]:
 def refusal_text(said: str) -> str:
     """Return why namespaces were refused, with the failed program's message, and the fix."""
     why = []
+    full = os.strerror(errno.ENOSPC) in said  # a limit is reached, and nothing forbids namespaces as such
     if not (PROC / "self/ns/user").exists():
         why.append("the kernel has no user namespaces (CONFIG_USER_NS): take another one")
     for name, allowed in SYSCTLS.items():
         file = PROC.joinpath("sys", *name.split("."))
         if file.exists() and bool(value := int(file.read_text())) != bool(allowed):
             why.append(f"sysctl {name} is {value}: as root, sysctl -w {name}={allowed}")
-    if "Seccomp:\t2" in (PROC / "self/status").read_text():  # as in a container
+        elif full and file.exists() and name.startswith("user.max_"):
+            why.append(
+                f"sysctl {name} allows {value}: if so many exist, as root, sysctl -w {name}={2 * value}"
+            )
+    if not full and "Seccomp:\t2" in (PROC / "self/status").read_text():  # as in a container
         why.append(
             "a seccomp filter is on this process, as on a container's: "
             "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined, "

@@ -6,6 +6,7 @@ Source: Linux include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info), sock_d
 """
 
 import errno
+import itertools
 import math
 import os
 import socket
@@ -69,6 +70,7 @@ class SocketDiagnostics:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         self._socket.settimeout(1.0)
+        self._requests = itertools.count(1)
 
     def connections(self) -> list[Connection]:
         """Return all established connections. Raises OSError."""
@@ -97,27 +99,35 @@ class SocketDiagnostics:
         messages: list[bytes] = []
         for family in (socket.AF_INET, socket.AF_INET6):
             body = _REQUEST.pack(family, socket.IPPROTO_TCP, extensions, states)
-            size = _HEADER.size + len(body)
-            self._socket.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 0, 0) + body)
-            messages += self._answers()
+            size, request = _HEADER.size + len(body), next(self._requests)
+            self._socket.send(
+                _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, request, 0) + body
+            )
+            messages += self._answers(request)
         return messages
 
-    def _answers(self) -> Iterator[bytes]:
-        """Receive the messages of a dump; the caller must consume all of them."""
+    def _answers(self, request: int) -> Iterator[bytes]:
+        """Receive the messages of a dump; the caller must consume all of them.
+
+        Messages of an earlier dump, whose reading failed, are skipped.
+        """
         while True:
             data = self._socket.recv(1 << 17)
             offset = 0
             while offset + _HEADER.size <= len(data):
-                length, kind, *_ = _HEADER.unpack_from(data, offset)
+                length, kind, _, answered, _ = _HEADER.unpack_from(data, offset)
+                content = data[offset + _HEADER.size : offset + length]
+                offset += (length + 3) & ~3
+                if answered != request:
+                    continue
                 if kind == _NLMSG_DONE:
                     return
                 if kind == _NLMSG_ERROR:
-                    code = -struct.unpack_from("=i", data, offset + _HEADER.size)[0]
+                    code = -struct.unpack_from("=i", content)[0]
                     if code == errno.ENOENT:  # a kernel without this family has no such connections
                         return
                     raise OSError(code, f"sock_diag: {os.strerror(code)}")
-                yield data[offset + _HEADER.size : offset + length]
-                offset += (length + 3) & ~3
+                yield content
 
     def close(self) -> None:
         self._socket.close()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpcsweep.flags import BrokenError
+from tpcsweep.measure.looks import PAUSE, Looks, longest_gap
 from tpcsweep.variables import GBIT
 
 Series = dict[str, NDArray[np.float64]]
@@ -173,33 +174,52 @@ def counters_read() -> Iterator[None]:
 
 
 class Sampler:
-    """Reader at a fixed interval in a thread, within its `with` block; keeps `most` readings at most."""
+    """Reader at a fixed interval in a thread, within its `with` block; keeps `most` readings at most.
+
+    A failed look is a missing reading. Leaving the block reads a last time, so that readings reach the cell's end.
+    Entering it, leaving it, and `readings` within it raise the error that ended reading (`Looks`).
+    """
 
     def __init__(self, read: Callable[[], Reading], interval: float, most: int = MOST) -> None:
-        self._read, self._interval = read, interval
+        self._interval = interval
+        self._history: ThinnedHistory[Reading] = ThinnedHistory(most)
+        self._look = lambda: self._history.add(read())
         self._ended = threading.Event()
+        self._ended.set()
         self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
         self._failure: Exception | None = None
-        self._history: ThinnedHistory[Reading] = ThinnedHistory(most)
 
     def __enter__(self) -> Self:
-        with counters_read():
-            self._history.add(self._read())
+        self._looks = Looks(self._look, self._interval)
+        self._look_until_success()
+        self._ended.clear()
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object = None, *_: object) -> None:
         self._ended.set()
-        self._thread.join()
+        self._thread.join(longest_gap(self._interval))
+        if kind is None:
+            self._require()
+            self._look_until_success()
 
     @property
     def interval(self) -> float:
         return self._interval * self._history.stride
 
     def readings(self) -> list[Reading]:
-        if self._failure and not self._ended.is_set():
-            raise self._failure
+        if not self._ended.is_set():
+            self._require()
         return self._history.entries()
+
+    def _require(self) -> None:
+        if self._failure:
+            raise self._failure
+        self._looks.require_recent("a look at them does not end")
+
+    def _look_until_success(self) -> None:
+        while not self._looks.attempt():
+            time.sleep(PAUSE)
 
     def _loop(self) -> None:
         due = self._history.entries()[0].time
@@ -209,7 +229,6 @@ class Sampler:
                 due = max(due + self._interval, time.monotonic())
                 if self._ended.wait(due - time.monotonic()):
                     return
-                with counters_read():
-                    self._history.add(self._read())
+                self._looks.attempt()
         except Exception as error:
             self._failure = error

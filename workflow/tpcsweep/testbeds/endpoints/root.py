@@ -96,8 +96,8 @@ class RootDoors(Doors):
         try:
             process = processes.start(command, self._environment, start_new_session=True, **pipes)
         except OSError as error:
-            why = f"{command[0]}: {error.strerror}. Fix: install the package xrootd-client"
-            raise DoorError(f"{request}: {why}") from None
+            fix = ". Fix: install the package xrootd-client" if isinstance(error, FileNotFoundError) else ""
+            raise DoorError(f"{request}: {command[0]}: {error.strerror}{fix}") from None
         limit = PATIENCE + size / SLOWEST
         watchdog = threading.Timer(limit, process.kill)
         watchdog.start()

@@ -19,10 +19,11 @@ from tpcsweep.client import Client, Event
 from tpcsweep.flags import BrokenError, FaultError
 from tpcsweep.linux.sockets import COUNTERS
 from tpcsweep.measure.files import Arrival
+from tpcsweep.measure.looks import longest_gap
 from tpcsweep.measure.readings import STATES, Reading, ThinnedHistory, even_times
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
-from tpcsweep.testbeds.kubernetes.session import Session
+from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.node import ServerSite
 from tpcsweep.testbeds.node.counters import site_totals
 from tpcsweep.xrootd.monitoring import Copy
@@ -31,6 +32,8 @@ SETTLE_SECONDS = 0.2  # seconds for connections to end by themselves, before all
 POLL = 0.02
 FIRST_SECONDS = 10.0
 NOTICE_SECONDS = 5.0  # seconds in which the API reports a fault that the hub noticed first
+SILENT_SECONDS = 30.0
+"""Seconds by which the samples of an agent may be behind those of others: TCP needs some to recover after a cut."""
 GONE_SECONDS = 60.0
 """Seconds for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
 _STATES = ("thread", "waiting", *STATES)
@@ -49,14 +52,19 @@ class Inbox:
         self._copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         self._client: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._newest: dict[str, float] = {}  # the time of the last sample of each agent
         self._gone: list[str] = []
+        self._stopped: list[str] = []
 
     def receive(self, message: Mapping[str, Any]) -> None:
         ahead = self.ahead.get(message.get("of", CLIENT), 0.0)
         if "sample" in message:
             at, *rest = message["sample"]
             with self._lock:
+                self._newest[message["of"]] = at + ahead
                 self._samples.setdefault(message["of"], ThinnedHistory()).add([at + ahead, *rest])
+        elif "stopped" in message:
+            self._stopped.append(f"{message['of']}: {message['stopped']}")
         elif "copy" in message:
             copy = Copy(*message["copy"])
             self._copies.put(copy._replace(begin=copy.begin + ahead, end=copy.end + ahead))
@@ -88,9 +96,19 @@ class Inbox:
     def copies(self) -> list[Copy]:
         return [self._copies.get_nowait() for _ in range(self._copies.qsize())]
 
+    def newest(self) -> dict[str, float]:
+        with self._lock:
+            return dict(self._newest)
+
     def forget(self) -> None:
         with self._lock:
             self._samples.clear()
+            self._newest.clear()
+
+    def lose(self, why: str) -> None:
+        """Record that agents are out of reach, and raise FaultError."""
+        self._gone.append(why)
+        self.check()
 
     def explain(self, error: Exception) -> str | None:
         """Return the fault behind an error, or None; waits a moment, as Kubernetes may notice it later."""
@@ -108,23 +126,30 @@ class Inbox:
             raise FaultError(why) from error
 
     def taken_away(self) -> bool:
-        """Return whether the cluster has taken a part away, and no server or tool has ended by itself."""
-        return bool(self._gone or self._fault()) and not self._own()
+        """Return whether the cluster has taken a part or its samples away, and no server or tool ended by itself."""
+        return bool(self._gone or self._stopped or self._fault()) and not self._own()
 
     def check(self) -> None:
         if why := self._fault():
             raise FaultError(why)
-        if self._gone:
-            gone = FaultError("; ".join(self._gone))
+        if missing := [*self._gone, *self._stopped]:
+            gone = FaultError("; ".join(missing))
             self.blame(gone)
             raise gone
 
 
 class RemoteSampler:
+    """Reader of the samples of all agents within its `with` block.
+
+    Entering it, leaving it, and `readings` within it raise FaultError if samples of an agent are missing. Readings
+    therefore reach the cell's end.
+    """
+
     def __init__(self, site: KubernetesSite, interval: float) -> None:
         self._site = site
         self._inbox = site.inbox
         self._interval = interval
+        self._within = False
 
     def __enter__(self) -> RemoteSampler:
         self._inbox.forget()
@@ -133,27 +158,60 @@ class RemoteSampler:
         ahead = (before + time.monotonic()) / 2 - theirs
         behind = self._site.session.ask("synchronise")
         self._inbox.ahead = {name: ahead + seconds for name, seconds in behind.items()}
+        self._began = time.monotonic()
         self._site.session.tell(list(self._site.machines), "watch", interval=self._interval)
-        give_up = time.monotonic() + FIRST_SECONDS
-        while not self.readings():
+        give_up = time.monotonic() + FIRST_SECONDS + self._interval
+        while not self.readings():  # they begin with the last agent's first sample
             self._inbox.check()
             if time.monotonic() > give_up:
-                raise FaultError(f"no sample has come within {FIRST_SECONDS:.0f} s")
+                missing = ", ".join(name for name in self._site.machines if name not in self._inbox.newest())
+                raise FaultError(f"{missing or 'pods'}: no sample has come within {FIRST_SECONDS:.0f} s")
             time.sleep(POLL)
+        self._within = True
         return self
 
     def __exit__(self, kind: object = None, *_: object) -> None:
-        if kind is None:
+        self._within = False
+        if kind is not None:
+            return
+        end = time.monotonic()
+        try:
+            # Every agent looks a last time, and its samples come before its answer.
             self._site.session.tell(list(self._site.machines), "unwatch")
+        except SessionError:
+            self._inbox.check()
+            self._require_since(end)
+            raise
+        self._inbox.check()
+        self._require_since(
+            end - longest_gap(self._interval)
+        )  # clocks differ by milliseconds, if they do not jump
 
     @property
     def interval(self) -> float:
         return self._interval * self._inbox.stride
 
     def readings(self) -> list[Reading]:
+        if self._within:
+            # When the API server is out of reach, samples of all agents are late alike.
+            patience = longest_gap(self._interval) + SILENT_SECONDS
+            latest = max(self._inbox.newest().values())
+            out_of_reach = time.monotonic() - self._site.session.longest
+            self._require_since(max(latest, out_of_reach) - patience)
         sources, destinations = (side.names for side in self._site.sides.values())
         shared = self._site.machines, self._site.networks
         return combine(self._inbox.samples(), sources, destinations, *shared, self.interval)
+
+    def _require_since(self, moment: float) -> None:
+        """Raise FaultError if the last sample of an agent is from before a moment."""
+        newest = self._inbox.newest()
+        behind = [name for name in self._site.machines if newest[name] < moment]
+        if behind:
+            since = {name: max(0.0, newest[name] - self._began) for name in behind}
+            words = (
+                f"{name}: no sample since {seconds:.1f} s of the cell" for name, seconds in since.items()
+            )
+            self._inbox.lose("; ".join(words))
 
 
 @dataclass(kw_only=True)

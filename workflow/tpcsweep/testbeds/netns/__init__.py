@@ -4,6 +4,7 @@
 This module has its requirements on the machine, and the emulator of its paths.
 """
 
+import errno
 import fcntl
 import os
 import pwd
@@ -88,8 +89,17 @@ def _tun() -> str:
         with os.fdopen(os.open(TUN, os.O_RDWR)) as device:  # the device may exist without its driver
             fcntl.ioctl(device, TUNGETFEATURES, bytes(4))  # another file or device may have its name
     except OSError as error:
-        remedy = f"modprobe tun and chmod 666 {TUN}, as udev makes it (container: pass the device in)"
-        return f"cannot be used ({error.strerror}): as root modprobe sch_netem, or {remedy}"
+        may = f"chmod 666 {TUN}, as udev makes it (container: docker run --device {TUN})"
+        remedies = {
+            errno.ENOENT: f"modprobe tun and {may}",
+            errno.ENODEV: "modprobe tun",  # the device exists without its driver, as the next
+            errno.ENXIO: "modprobe tun",
+            errno.EACCES: may,
+            errno.EPERM: may,
+            errno.ENOTTY: f"replace it by the device: rm {TUN}, modprobe tun and {may}",
+        }
+        remedy = remedies.get(error.errno or 0)
+        return f"cannot be used ({error.strerror}): as root modprobe sch_netem{(remedy and f', or {remedy}') or ''}"
     return ""
 
 

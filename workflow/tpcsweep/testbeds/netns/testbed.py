@@ -2,6 +2,7 @@
 """The netns testbed: one deployment at a time in network namespaces of this machine."""
 
 import contextlib
+import errno
 import os
 import socket
 import subprocess
@@ -236,9 +237,11 @@ class _Deployment:
             try:
                 write_through(folder)
             except OSError as error:
+                unable = error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL)
+                fix = "must be a folder on a file system that can, such as ext4, xfs or btrfs"
+                why = f"cannot be written through its cache ({error.strerror})"
                 raise DeploymentError(
-                    f"{self.settings.disk}: its file system cannot write through its cache ({error.strerror}); "
-                    "`disk` of the testbed must be a folder on one that can, such as ext4, xfs or btrfs"
+                    f"{self.settings.disk}: {why}{f'; `disk` of the testbed {fix}' if unable else ''}"
                 ) from error
         else:
             root.mkdir()

@@ -49,7 +49,7 @@ async def serve(
         verbs["watch"] = partial(sampling.start, lambda: say(sample=watched.sample()))
         return {"machine": provenance.machine(), **description}
 
-    sampling = Sampling()
+    sampling = Sampling(lambda why: say(stopped=why))
     verbs: dict[str, Callable[..., Any]] = {
         "ping": time.monotonic,
         "describe": describe,
@@ -67,7 +67,7 @@ async def serve(
     try:
         await obey(verbs, reader, writer)
     finally:
-        sampling.stop()
+        sampling.cancel()
         copies.close()
 
 

@@ -22,7 +22,16 @@ from typing import Any
 from tpcsweep.linux.namespaces import boot_id
 from tpcsweep.measure import provenance
 from tpcsweep.testbeds.kubernetes.pod import metrics, server_container
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Ask, Channel, Verbs, detach, encoded, perform
+from tpcsweep.testbeds.kubernetes.pod.messages import (
+    LONGEST,
+    Ask,
+    Channel,
+    Verbs,
+    detach,
+    encoded,
+    execute,
+    perform,
+)
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, Sampling
 from tpcsweep.testbeds.node import starting
@@ -36,7 +45,7 @@ CLIENT = "client"
 
 def client_agent(client: ContainerPrograms, say: Callable[..., None]) -> Ask:
     """Return the `ask` of the client container's agent, which is the hub itself."""
-    sampling = Sampling()
+    sampling = Sampling(lambda why: say(stopped=why, of=CLIENT))
     verbs: Verbs = {
         "ping": time.monotonic,
         "totals": lambda: {"programs": client.totals()},
@@ -47,7 +56,7 @@ def client_agent(client: ContainerPrograms, say: Callable[..., None]) -> Ask:
     }
 
     async def ask(verb: str, /, **arguments: Any) -> Any:
-        return verbs[verb](**arguments)
+        return await execute(verbs, verb, arguments)
 
     return ask
 

@@ -28,12 +28,16 @@ def detach(doing: Coroutine[Any, Any, None]) -> None:
     task.add_done_callback(_running.discard)
 
 
+async def execute(verbs: Verbs, verb: str, arguments: Mapping[str, Any]) -> Any:
+    """Execute a verb, and return its result."""
+    result = verbs[verb](**arguments)
+    return await result if inspect.isawaitable(result) else result
+
+
 async def perform(verbs: Verbs, request: Mapping[str, Any]) -> dict[str, Any]:
     """Execute a request, and return its answer with `ok` or `error`."""
     try:
-        result = verbs[request["do"]](**request["with"])
-        if inspect.isawaitable(result):
-            result = await result
+        result = await execute(verbs, request["do"], request["with"])
     except Exception as error:
         # The system's own errors do not name the request.
         verb = f"{request['do']}: " if isinstance(error, OSError | LookupError) else ""
@@ -81,7 +85,7 @@ class Channel:
         return await future
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # it ended, or its lines are no JSON
             while line := await reader.readline():
                 message = json.loads(line)
                 if "id" not in message:

@@ -12,6 +12,7 @@ Sources: tc-htb(8), tc-u32(8), tc-netem(8), tc-tbf(8).
 
 import asyncio
 import contextlib
+import errno
 import json
 import socket
 from collections.abc import Iterable
@@ -49,7 +50,9 @@ def own(address: str) -> None:
         try:
             bound.bind((address, 0))
         except OSError as error:
-            raise RuntimeError(f"{address} is no address of this node: {error.strerror}") from None
+            unknown = error.errno == errno.EADDRNOTAVAIL
+            why = "is no address of this node" if unknown else "cannot be used"
+            raise RuntimeError(f"{address} {why}: {error.strerror}") from None
 
 
 def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:

@@ -2,18 +2,21 @@
 """An agent's view of its pod: the server container, the interface on the path, connections, files, the machine."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev
 from tpcsweep.linux.sockets import ConnectionTotals
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
+from tpcsweep.measure.looks import PAUSE, Looks
 from tpcsweep.measure.machine import Machine, process_ids
 from tpcsweep.testbeds.kubernetes.pod.places import FILES, SERVER_CONTAINER_SOCKET, Sample
 from tpcsweep.testbeds.node.counters import OriginCounters, Programs
@@ -87,27 +90,60 @@ class Watched(OriginCounters):
 
 
 class Sampling:
-    """Looks at equal intervals; a late look shifts no other, and missed ones are skipped."""
+    """Looks at equal intervals; a late look shifts no other, and missed ones are skipped.
 
-    _task: asyncio.Task[None] | None = None
+    A failed look is a missing sample. If samples stop for long (`Looks`), the reason is reported once.
+    """
 
-    def start(self, look: Callable[[], None], interval: float) -> None:
-        """Look now and every `interval` seconds from now on, and end the looks that were started before."""
+    def __init__(self, report: Callable[[str], None]) -> None:
+        """`report` is called with the reason for which samples have stopped."""
+        self._report = report
+        self._looks: Looks | None = None  # None without a cell, and after a report
+        self._task: asyncio.Task[None] | None = None
 
-        async def repeat() -> None:
-            due = time.monotonic()
+    async def start(self, look: Callable[[], None], interval: float) -> None:
+        """Look now and every `interval` seconds from now on, and end the looks that were started before.
+
+        Raises BrokenError if no look succeeds.
+        """
+        self.cancel()
+        looks = Looks(look, interval)
+        await _look_until_success(looks)
+        self._looks, self._task = looks, asyncio.create_task(self._repeat(looks, interval))
+
+    async def stop(self) -> None:
+        """Look a last time, so that samples reach the cell's end."""
+        looks = self._looks
+        self.cancel()
+        if looks:
+            with self._reported():
+                await _look_until_success(looks)
+
+    def cancel(self) -> None:
+        self._looks = None
+        if self._task:
+            self._task.cancel()
+
+    async def _repeat(self, looks: Looks, interval: float) -> None:
+        due = time.monotonic()
+        with self._reported():
             while True:
                 due = max(due + interval, time.monotonic())
                 await asyncio.sleep(due - time.monotonic())
-                look()
+                looks.attempt()
 
-        self.stop()
-        look()
-        self._task = asyncio.create_task(repeat())
+    @contextlib.contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._looks = None
+            self._report(str(error) if isinstance(error, BrokenError) else repr(error))
 
-    def stop(self) -> None:
-        if self._task:
-            self._task.cancel()
+
+async def _look_until_success(looks: Looks) -> None:
+    while not looks.attempt():
+        await asyncio.sleep(PAUSE)
 
 
 def _first_bytes() -> FirstBytes | None:
