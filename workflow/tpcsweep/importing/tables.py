@@ -166,7 +166,7 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
             raise
         text, encoding = "", ""
     if results := peers.documents(text):
-        return peers.documents_table(results)
+        return peers.documents_table(results, file)
     if not is_table:
         given = f"a file that ends in {file.suffix or 'no suffix'}"
         allowed = f".csv or .parquet, {', '.join(_SUFFIXES[1:])}, or JSON of iperf3, flent or pScheduler"
