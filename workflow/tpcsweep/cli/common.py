@@ -13,6 +13,8 @@ import click
 import orjson
 from click.shell_completion import CompletionItem
 
+from tpcsweep.cli import frame
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -130,11 +132,10 @@ def exit_on(*expected: type[Exception]) -> Iterator[None]:
     known: tuple[type[Exception], ...] = (*expected, OSError)
     try:
         yield
+    except BrokenPipeError:
+        raise
     except known as error:
-        raise click.ClickException(str(error)) from error
-
-
-click.ClickException.exit_code = 2
+        raise click.ClickException(frame.system_error(error) if isinstance(error, OSError) else str(error)) from error
 
 
 def answer(as_json: bool, content: Any, *shown: RenderableType) -> None:
