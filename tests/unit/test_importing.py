@@ -508,3 +508,20 @@ def test_a_wrong_mapping_is_named(tmp_path: Path, change: dict[str, Any], messag
     (tmp_path / "demo.yaml").write_text(json.dumps(SETTINGS | {"file": "x.csv"}))
     with pytest.raises(ConfigurationError, match=r"import: given .*, allowed: a name that no sweep has"):
         load_import(f"{tmp_path}/demo.yaml", ROOT)
+
+
+def test_a_grid_that_is_too_large_names_its_largest_axis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "MOST_CELLS", 20)
+    axes = {"site": {"column": "site"}, "rtt": {"column": "rtt", "unit": "ms"}}
+    alike = "site,rtt,Rate\n" + "a,1,1\n" * 17 + "b,2,1\n"
+    for content, told in (
+        (alike, "largest axis is repetition .*Use fewer axes, or fewer rows"),
+        ("site,rtt,Rate\n" + "".join(f"a,{n},1\nb,{n},1\n" for n in range(10)) + "c,1,1\n",
+         "given more than 20 rows, allowed: at most 20 rows: choose some with `where`"),
+        ("site,rtt,Rate\n" + "".join(f"{n % 5},{n},1\n" for n in range(9)),
+         r"45 cells \(5 site × 9 rtt.*largest axis is rtt. Use fewer axes, `group` for its values, or fewer rows"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=told):
+            odd(tmp_path, content, axes=axes)
