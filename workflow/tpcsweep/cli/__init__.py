@@ -2,7 +2,7 @@
 """Command `tpcsweep`: answers questions about sweeps and results; Snakemake measures and makes files.
 
 Exit codes: 0 success; 1 a negative answer (a comparison or history that fails, a check that finds a problem); 2 an
-error; 130 interrupted; 141 the reader of the output ended. `frame` ensures them.
+error; 130 interrupted; 141 the reader of the output ended. `frame` converts exceptions to them.
 """
 
 from pkgutil import resolve_name

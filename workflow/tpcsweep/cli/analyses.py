@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @common.results_or_file
 @common.output_option(
     "FILE",
-    "File to write; by default index.html in the results folder, or NAME.html here for a file.",
+    "File to write; by default index.html in the results folder, or results/NAME.html for a file.",
     dir_okay=False,
 )
 def page(results: Path, output: Path | None) -> None:
@@ -35,13 +35,21 @@ def page(results: Path, output: Path | None) -> None:
     """
     dataset = common.find_results_dataset(results)
     if output is None:
-        output = Path(f"{results.stem}.html") if results == dataset else dataset.with_name("index.html")
+        output = _page_of_file(dataset) if results == dataset else dataset.with_name("index.html")
     from tpcsweep import pages
     from tpcsweep.dataset.earlier import completed_dataset
 
     with common.exit_on(), completed_dataset(dataset) as whole:
         pages.make_page(dataset, output, whole)
     click.echo(output.absolute())
+
+
+def _page_of_file(dataset: Path) -> Path:
+    """Return results/NAME.html for the page of a file, which is no page of a sweep or of all sweeps."""
+    from tpcsweep.configuration.sides import DATASET, RESULTS
+
+    name = dataset.resolve().parent.name if dataset.name == DATASET else dataset.stem
+    return RESULTS / (f"{name}.html" if name != "index" else "index.nc.html")
 
 
 @click.command()
@@ -138,7 +146,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     with common.exit_on(runs.HistoryError, MissingExtraError):
         told = pages.make_history(dataset, folder, fail_on)
     if as_json:
-        click.echo((folder / "history.json").read_text(encoding="utf-8"))
+        click.echo((folder / "history.json").read_bytes())
     else:
         click.echo("\n".join([*summary(told), str((folder / pages.PAGE).absolute())]))
     if found := failures(told, fail_on):

@@ -11,7 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 import click
 
@@ -20,6 +20,7 @@ click.ClickException.exit_code = 2
 INTERRUPTED = 128 + signal.SIGINT
 READER_ENDED = 128 + signal.SIGPIPE
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 _PLAIN = {
     "→": "->", "×": "x", "…": "...", "–": "-", "—": "-", "−": "-", "±": "+-", "≥": ">=", "≤": "<=",
     "µ": "u", "μ": "u", "²": "2", "⁵": "^5", "⁶": "^6", "·": "*", "“": '"', "”": '"', "’": "'",
@@ -58,8 +59,7 @@ def exit_codes() -> Iterator[None]:
         _give_up_output()
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
-        _give_up_output()
-        raise SystemExit(READER_ENDED) from None
+        end_without_reader()
     except Exception as error:
         _give_up_output()
         if (text := _text_for_users(error)) is not None:
@@ -67,6 +67,11 @@ def exit_codes() -> Iterator[None]:
         traceback.print_exc()
         click.echo("Error: this is a fault of tpcsweep. Please report it with the lines above.", err=True)
         raise SystemExit(2) from error
+
+
+def end_without_reader() -> NoReturn:
+    _give_up_output()
+    raise SystemExit(READER_ENDED)
 
 
 def _text_for_users(error: Exception) -> str | None:
@@ -80,11 +85,17 @@ def _text_for_users(error: Exception) -> str | None:
 
 
 def system_error(error: OSError) -> str:
-    """Describe an error of the system in a line, with the fix for a full disk."""
-    if error.errno not in _FULL:
+    """Describe an error of the system in a line: place, problem, and the fix for a full disk or a read-only folder."""
+    context = click.get_current_context(silent=True)
+    outputs = context and "output" in context.params
+    fix = ""
+    if error.errno in _FULL:
+        fix = ". Make room, then run the command again."
+    elif error.errno in _FORBIDDEN and error.filename and outputs:
+        fix = ". Use -o with a place that you may write to."
+    elif not error.filename:
         return str(error)
-    where = error.filename or "standard output or temporary files"
-    return f"{where}: {error.strerror}. Make room, then run the command again."
+    return f"{error.filename or 'standard output or temporary files'}: {error.strerror}{fix}"
 
 
 def _give_up_output() -> None:

@@ -46,7 +46,7 @@ def _alone() -> Iterator[Path]:
 def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:
     """Run a notebook of the package, and write it as one HTML file that needs no network.
 
-    `values` replace the notebook's parameters of the same names. Raises NotebookError if a cell raises or the kernel ends.
+    `values` replace the notebook's parameters of the same names. Raises NotebookError as `run_notebook` does.
     """
     for library in ("papermill", "traitlets"):  # their warnings concern notebook authors, not users
         logging.getLogger(library).setLevel(logging.ERROR)
