@@ -228,7 +228,7 @@ class Quantity:
         if (
             self.dimension is FRACTION
             and isinstance(value, int | float)
-            and value > 1
+            and value >= 2
             and self._fits(value / 100)
         ):
             return f"{canonical(value)} %? {canonical(value)} means {canonical(100 * value)} %. "
