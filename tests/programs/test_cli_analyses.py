@@ -47,9 +47,9 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_page_of_a_shipped_dataset_is_written_here(here: Path) -> None:
+def test_the_page_of_a_shipped_dataset_is_written_to_results(here: Path) -> None:
     done = tpcsweep("page", SURFACE)
-    page = here / "surface.html"
+    page = here / "results/surface.html"
     assert (done.exit_code, done.output) == (0, f"{page}\n")
     assert "0.998 Gbit/s" in BeautifulSoup(page.read_text(), "html.parser").get_text()
 
@@ -58,6 +58,11 @@ def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("tpcsweep.pages.make_page", lambda *_: None)
     assert tpcsweep("page", "demo").output == f"{here / 'results/demo/index.html'}\n"
     assert tpcsweep("page", "results/demo", "-o", "new/page.html").output == f"{here / 'new/page.html'}\n"
+    assert tpcsweep("page", "results/demo/dataset.nc").output == f"{here / 'results/demo.html'}\n"
+    shutil.copy("results/demo/dataset.nc", "index.nc")
+    assert (
+        tpcsweep("page", "index.nc").output == f"{here / 'results/index.nc.html'}\n"
+    )  # no page of all sweeps
 
 
 def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

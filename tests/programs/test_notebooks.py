@@ -109,6 +109,24 @@ def test_a_notebook_gets_parameters_and_modules_beside_it(tmp_path: Path) -> Non
     assert last.outputs[0].text == "mine:cores=1 1 42\n"
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (
+            "raise OSError(28, 'No space left on device', 'a.png')",
+            "cell 2: OSError: .* No space left .*a.png",
+        ),
+        ("import os; os.kill(os.getpid(), 9)", "one.ipynb: its Python process ended or does not answer"),
+    ],
+)
+def test_a_notebook_that_fails_says_why_in_a_line(tmp_path: Path, code: str, told: str) -> None:
+    write(tmp_path / "one.ipynb", "1", code)
+    with pytest.raises(notebooks.NotebookError, match=told) as raised:
+        notebooks.run_notebook(tmp_path / "one.ipynb", tmp_path / "done.ipynb", {})
+    assert str(raised.value).count("\n") == 0
+    assert not (tmp_path / "done.ipynb").exists()
+
+
 def test_a_notebook_sees_this_python_and_nothing_of_the_users(tmp_path: Path, monkeypatch: Patch) -> None:
     known = set(os.environ)
     for name, value in hostile.environment(tmp_path).items():

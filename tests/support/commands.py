@@ -8,6 +8,7 @@ from tpcsweep.cli import main
 def tpcsweep(*arguments: object) -> Result:
     """Run a command as a shell does, in the current folder; an exception that is no error message is raised."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="tpcsweep")
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
+    fault = result.exception and result.exception.__cause__
+    if fault or (result.exception and not isinstance(result.exception, SystemExit)):
+        raise fault or result.exception
     return result

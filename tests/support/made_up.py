@@ -107,7 +107,7 @@ def write_results(project: Path, axes: Mapping[str, Sequence[Value]]) -> Path:
     demo = project / "results/demo"
     dataset.write(dataset.fold(synthetic.write_sweep(project, axes), axes), demo / "dataset.nc")
     fitted = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=5)
-    choice = {"best": "window", "formula": "window", "problems": []}
+    choice = {"best": "window", "formula": "window", "problems": [], "scores": []}
     content = {"format": FORMAT, "label": "made up", "fits": {"window": fitted.to_dict()}, "choice": choice}
     (demo / "models.json").write_text(json.dumps(content))
     return demo

@@ -342,6 +342,9 @@ def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest
 
 
 def test_a_full_disk_is_an_error_of_every_command() -> None:
-    with pytest.raises(click.ClickException, match=r"No space left.*results/x") as raised, common.exit_on():
+    with (
+        pytest.raises(click.ClickException, match=r"results/x: No space left.* Make room") as raised,
+        common.exit_on(),
+    ):
         raise OSError(28, "No space left on device", "results/x")
     assert raised.value.exit_code == 2

@@ -13,8 +13,9 @@ import pytest
 import xarray as xr
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.imports import TAKEN
-from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.dataset import earlier
+from tpcsweep.dataset.labels import coordinates
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS
 
@@ -343,3 +344,14 @@ def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
     earlier = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
     assert dataset.flagged(earlier, "machine_saturated").values.tolist() == [False, False, True, True]
     assert dataset.flags_in(3, dataset.flag_masks(earlier)) == ["not_steady", "machine_saturated"]
+
+
+def test_inf_is_commented_by_the_parameters_own_meaning_of_null() -> None:
+    nullable = {
+        name: known.null for name in Parameters.model_fields if (known := quantity(name)) and known.null
+    }
+    assert {"cores", "queue_limit"} <= nullable.keys()
+    for name, null in nullable.items():
+        *_, attributes = coordinates({name: [None, 1]}, {})[name]
+        assert attributes["comment"] == f"inf: {null}"
+        assert f"null: {null}" in attributes["long_name"]

@@ -3,7 +3,8 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
+from tpcsweep.figures import maps
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
 from tpcsweep.figures.panels import common_parameters, tiles
 from tpcsweep.flags import FLAGS, graded
@@ -251,6 +253,23 @@ def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_pat
     env = {**os.environ, "MATPLOTLIBRC": str(tmp_path / place)}
     done = processes.run([sys.executable, "-c", shown], env, cwd=tmp_path)
     assert done.stdout == "sans-serif\n", done.stderr
+
+
+WORDS = [f"Networks of Somewhere {number} GmbH" for number in range(6)]
+
+
+@pytest.mark.parametrize("draw", [maps.lines, maps.heatmap])
+def test_words_at_an_axis_do_not_overlap(tmp_path: Path, draw: Callable[[xr.Dataset], Figure]) -> None:
+    axes = {"tool": WORDS, "congestion_control": WORDS, "repetition": [1]}
+    figure = draw(folded(tmp_path, axes).summary)
+    figure.canvas.draw()
+    panel, *_ = figure.axes
+    for axis in (panel.xaxis, panel.yaxis):
+        boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]
+        assert len(boxes) > 4
+        assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+    for legend in figure.legends:
+        assert legend.get_window_extent().width < figure.bbox.width
 
 
 def test_the_lowest_panel_of_each_column_has_tick_labels() -> None:

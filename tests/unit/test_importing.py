@@ -274,6 +274,11 @@ REVERSE, UDP = {"direction": "reverse"}, {"series": "UDP", "streams": 1}
 BACK = {"sum_received_bidir_reverse": {"bits_per_second": 1e9, "seconds": 3}, "sum_sent_bidir_reverse": {}}
 BOTH = {"start": IPERF3["start"], "end": IPERF3["end"] | BACK}
 UNREACHED = {"start": {}, "intervals": [], "end": {}, "error": "unable to connect"}
+DARK = {"bits_per_second": 0, "seconds": 3}
+SERVER = {
+    "start": IPERF3["start"] | {"accepted_connection": {}},
+    "end": IPERF3["end"] | {"sum_received": DARK, "sum_sent": {"bits_per_second": 1e9}},
+}
 PSCHEDULER: dict[str, Any] = {
     "test": {"type": "throughput", "spec": {"dest": "b", "parallel": 4, "congestion": "bbr"}},
     "tool": {"name": "iperf3"},
@@ -349,15 +354,61 @@ def test_results_of_other_programs_need_no_settings(
     ("content", "message"),
     [
         (json.dumps(IPERF3)[:-9], "JSON that breaks in line 1"),
-        ('{"a": 1}', "JSON document 1 of none of flent, iperf3, pscheduler"),
-        (json.dumps(UNREACHED), "iperf3 document 1 without a result is skipped: ValueError unable to conn"),
-        (json.dumps(FLENT | {"metadata": {"NAME": "ping"}}), "flent document 1 without a result is skipped"),
+        ('{"a": 1}', "JSON document 1: of none of flent, iperf3, pscheduler"),
+        (json.dumps(UNREACHED), "given iperf3 document 1: unable to connect, allowed: JSON with a result of"),
+        (json.dumps(FLENT | {"metadata": {"NAME": "ping"}}), "flent document 1: no series in Mbits"),
+        (json.dumps(SERVER), "a server does not know the rate at its client"),
+        (json.dumps(IPERF3 | {"end": {"streams": [], "sum": {}}}), "no received rate"),
     ],
 )
 def test_results_that_are_none_are_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "odd.json").write_text(content)
     with pytest.raises(ConfigurationError, match=message):
         importing.import_settings(tmp_path / "odd.json")
+
+
+BUSY = "".join(f'{{"event":"{name}","data":{data}}}\n' for name, data in (("error", '"busy"'), ("end", "{}")))
+SERVERS_BOTH = {
+    "start": SERVER["start"],
+    "end": BOTH["end"]
+    | {"sum_received_bidir_reverse": DARK, "sum_sent_bidir_reverse": {"bits_per_second": 1e9}},
+}
+NAMED = IPERF3 | {"start": IPERF3["start"] | {"cookie": "abc"}}
+NAMED_EVENTS = "".join(json.dumps({"event": key, "data": NAMED[key]}) + "\n" for key in NAMED)
+RATELESS = IPERF3 | {"end": IPERF3["end"] | {"sum_received": {"bits_per_second": None, "seconds": 3}}}
+HALF_FLENT = FLENT | {"metadata": FLENT["metadata"] | {"SERIES_META": {
+    "UDP": {"UNITS": "Mbits/s", "MEAN_VALUE": 5}, "TCP": {"UNITS": "Mbits/s", "MEAN_VALUE": None},
+}}}  # fmt: skip
+FIRST_EVENT = EVENTS.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "rates", "notes"),
+    [
+        (EVENTS + BUSY + EVENTS, [3, 3], ["iperf3 document 2 is skipped: busy"]),
+        (BUSY + EVENTS, [3], ["iperf3 document 1 is skipped: busy"]),
+        (f"{FIRST_EVENT}\n{EVENTS}", [3], ["iperf3 document 1 is skipped: it has no 'end'"]),
+        (f"{FIRST_EVENT[:30]}\n{EVENTS}", [3], ["JSON document 1 is skipped: JSON that breaks in line 1: "]),
+        (f"{FIRST_EVENT[:30]}{EVENTS}", [3], ["JSON document 1 is skipped: JSON that breaks in line 1: "]),
+        (json.dumps(IPERF3) + json.dumps(IPERF3)[:-9], [3], ["JSON document 2 is skipped: JSON that breaks"]),
+        ("[2026-11-01 10:00:00] begin\n" + json.dumps(IPERF3, indent=1), [3], []),
+        (json.dumps([{"a": 1}, IPERF3]), [3], ["JSON document 1 is skipped: of none of flent"]),
+        (json.dumps([RATELESS, IPERF3]), [3], ["iperf3 document 1 is skipped: forward: no rate"]),
+        (json.dumps(HALF_FLENT), [0.005], ["flent document 1 is skipped: TCP: no rate"]),
+        (json.dumps(SERVERS_BOTH), [3], ["iperf3 document 1 is skipped: reverse: a server does not know"]),
+        (NAMED_EVENTS + json.dumps(NAMED), [3], ["iperf3 document 2 is skipped: its run is in an earlier doc"]),
+    ],
+)  # fmt: skip
+def test_results_beside_failed_cut_and_repeated_ones_are_kept(
+    tmp_path: Path, content: str, rates: list[float], notes: list[str]
+) -> None:
+    (tmp_path / "runs.json").write_text(content)
+    _, settings, _ = importing.import_settings(tmp_path / "runs.json")
+    folded = importing.import_table(settings, tmp_path / "runs.json", "runs")
+    found = folded.summary.throughput.values.ravel()
+    assert found[np.isfinite(found)] == pytest.approx(rates)
+    told = [note for note in importing.import_notes(folded) if not note.startswith("rows alike")]
+    assert [one[: len(other)] for one, other in zip(told, notes, strict=True)] == notes
 
 
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
@@ -457,3 +508,20 @@ def test_a_wrong_mapping_is_named(tmp_path: Path, change: dict[str, Any], messag
     (tmp_path / "demo.yaml").write_text(json.dumps(SETTINGS | {"file": "x.csv"}))
     with pytest.raises(ConfigurationError, match=r"import: given .*, allowed: a name that no sweep has"):
         load_import(f"{tmp_path}/demo.yaml", ROOT)
+
+
+def test_a_grid_that_is_too_large_names_its_largest_axis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "MOST_CELLS", 20)
+    axes = {"site": {"column": "site"}, "rtt": {"column": "rtt", "unit": "ms"}}
+    alike = "site,rtt,Rate\n" + "a,1,1\n" * 17 + "b,2,1\n"
+    for content, told in (
+        (alike, "largest axis is repetition .*Use fewer axes, or fewer rows"),
+        ("site,rtt,Rate\n" + "".join(f"a,{n},1\nb,{n},1\n" for n in range(10)) + "c,1,1\n",
+         "given more than 20 rows, allowed: at most 20 rows: choose some with `where`"),
+        ("site,rtt,Rate\n" + "".join(f"{n % 5},{n},1\n" for n in range(9)),
+         r"45 cells \(5 site × 9 rtt.*largest axis is rtt. Use fewer axes, `group` for its values, or fewer rows"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=told):
+            odd(tmp_path, content, axes=axes)

@@ -134,7 +134,7 @@ def test_folders_that_cannot_be_locked_or_written_are_refused(tmp_path: Path, mo
     (tmp_path / "linked/.lock").symlink_to(kept)
     assert "linked/.lock: " in refusal(tmp_path / "linked")
     assert kept.read_text() == "all of it"
-    assert "demo/.lock: Not a directory" in refusal(kept / "demo")
+    assert "demo: Not a directory" in refusal(kept / "demo")
     with monkeypatch.context() as patched:
         patched.setattr("fcntl.flock", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
         assert "No locks available" in refusal(tmp_path)

@@ -4,6 +4,7 @@
 Standard library only.
 """
 
+import errno
 import hashlib
 import json
 import math
@@ -15,6 +16,35 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+_KINDS = {
+    b"PK\x03\x04": "a ZIP file, such as a workbook of Excel (.xlsx) or LibreOffice (.ods)",
+    b"\xd0\xcf\x11\xe0": "a workbook of Excel (.xls)",
+    b"PAR1\x15": "a Parquet file; its name needs .parquet",
+    b"\x89HDF": "a file of HDF5 or NetCDF 4",
+    b"CDF\x01": "a file of NetCDF 3",
+    b"CDF\x02": "a file of NetCDF 3",
+    b"%PDF": "a PDF file",
+    b"<!DOCTY": "a web page",
+}
+"""Kinds of files that are no text table, by their first bytes."""
+
+
+def file_kind(content: bytes) -> str:
+    """Return the kind of a file that is no text table, or ""."""
+    return next((kind for begin, kind in _KINDS.items() if content.startswith(begin)), "")
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder if it is missing. The OSError of a link to nowhere, or of a file, names it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        for path in (folder, *folder.parents):
+            if path.is_symlink() and not path.exists():
+                why = f"a link to {path.readlink()}, which does not exist"
+                raise FileNotFoundError(errno.ENOENT, why, str(path)) from error
+        raise NotADirectoryError(errno.ENOTDIR, "a file, not a folder", error.filename) from error
+
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
@@ -23,7 +53,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     Several processes may write the same file: the last one wins. After an error the new file is deleted, and `path`
     keeps its content. Raises OSError if the disk or the user's quota is full, for any error of the writing library.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
     try:
         yield part
@@ -42,7 +72,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def creating_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder that is renamed to the missing `folder` at the end, or deleted after an error."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
     try:
         part.mkdir()

@@ -87,7 +87,7 @@ def lock_holder(path: Path) -> int | None:
     """
     try:
         status = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in Path("/proc/locks").read_text().splitlines():

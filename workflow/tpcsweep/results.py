@@ -20,7 +20,7 @@ from tpcsweep import locks
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
-from tpcsweep.files import replacing_file
+from tpcsweep.files import make_folder, replacing_file
 from tpcsweep.flags import FLAGS, IMPLAUSIBLE, implausible
 from tpcsweep.installation import PACKAGE
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
@@ -231,7 +231,7 @@ def lock_results(folder: Path) -> None:
     """
     elsewhere = "choose another folder with --config results=FOLDER"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ResultsError(f"{folder}: user {os.geteuid()} cannot write to it: {elsewhere}")
         if folder.name not in {path.name for path in folder.parent.iterdir()}:
@@ -240,7 +240,7 @@ def lock_results(folder: Path) -> None:
     except locks.LockedError as held:
         raise HeldError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
     except OSError as error:
-        raise ResultsError(f"{folder / LOCK}: {error.strerror}: {elsewhere}") from error
+        raise ResultsError(f"{error.filename or folder / LOCK}: {error.strerror}: {elsewhere}") from error
 
 
 def renew_times(files: Iterable[Path]) -> None:

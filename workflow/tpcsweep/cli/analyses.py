@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @common.results_or_file
 @common.output_option(
     "FILE",
-    "File to write; by default index.html in the results folder, or NAME.html here for a file.",
+    "File to write; by default index.html in the results folder, or results/NAME.html for a file.",
     dir_okay=False,
 )
 def page(results: Path, output: Path | None) -> None:
@@ -43,7 +43,7 @@ def page(results: Path, output: Path | None) -> None:
     else:
         dataset = common.find_results_dataset(results)
         if output is None and results == dataset:
-            output = Path(f"{results.stem}.html")
+            output = _page_of_file(dataset)
         elif output is None:
             common.require_writable(dataset.parent, "FILE.html")
             output = dataset.with_name(pages.PAGE)
@@ -78,6 +78,14 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
         study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
         fold_snapshot(study, dataset, os.cpu_count() or 1)
     return dataset, page
+
+
+def _page_of_file(dataset: Path) -> Path:
+    """Return results/NAME.html for the page of a file, which is no page of a sweep or of all sweeps."""
+    from tpcsweep.configuration.sides import DATASET, RESULTS
+
+    name = dataset.resolve().parent.name if dataset.name == DATASET else dataset.stem
+    return RESULTS / (f"{name}.html" if name != "index" else "index.nc.html")
 
 
 @click.command()
@@ -174,7 +182,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     with common.exit_on(runs.HistoryError, MissingExtraError):
         told = pages.make_history(dataset, folder, fail_on)
     if as_json:
-        click.echo((folder / "history.json").read_text(encoding="utf-8"))
+        click.echo((folder / "history.json").read_bytes())
     else:
         click.echo("\n".join([*summary(told), str((folder / pages.PAGE).absolute())]))
     if found := failures(told, fail_on):

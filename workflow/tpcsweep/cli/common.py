@@ -14,6 +14,8 @@ import click
 import orjson
 from click.shell_completion import CompletionItem
 
+from tpcsweep.cli import frame
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -78,10 +80,12 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # older click has no a
             return None
         if bare and unit:
             self.fail(f"{value!r} has no unit. Use one, as in '{value} {unit}'.", param, context)
+        number = float(value) if bare else value
         try:
-            return known.read(float(value) if bare else value)
+            return known.read(number)
         except PydanticCustomError:
-            self.fail(f"{value!r} is not allowed. Use {known.allowed(bare=not unit)}.", param, context)
+            meant = f"Did you mean {known.meant(number)}" if known.meant(number) else ""
+            self.fail(f"{value!r} is not allowed. {meant}Use {known.allowed(bare=not unit)}.", param, context)
 
 
 def study_options(function: Function) -> Function:
@@ -150,15 +154,19 @@ def exit_on(*expected: type[Exception]) -> Iterator[None]:
     known: tuple[type[Exception], ...] = (*expected, OSError)
     try:
         yield
+    except BrokenPipeError:
+        raise
     except known as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(
+            frame.system_error(error) if isinstance(error, OSError) else str(error)
+        ) from error
 
 
-click.ClickException.exit_code = 2
+def answer(as_json: bool, content: Any, *shown: RenderableType | bytes) -> None:
+    """Print the content as JSON (NaN and inf as null), or `shown`: lines, and tables as wide as the terminal.
 
-
-def answer(as_json: bool, content: Any, *shown: RenderableType) -> None:
-    """Print the content as JSON (NaN and inf as null), or `shown`: lines, and tables as wide as the terminal."""
+    JSON and bytes are for other programs: UTF-8 on every terminal.
+    """
     if as_json:
         click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
         return
@@ -166,8 +174,9 @@ def answer(as_json: bool, content: Any, *shown: RenderableType) -> None:
 
     console = Console()
     console = console if console.is_terminal else Console(width=120)
+    console.on_broken_pipe = frame.end_without_reader  # type: ignore[method-assign]  # rich exits with 1
     for part in shown:
-        if isinstance(part, str):
+        if isinstance(part, str | bytes):
             click.echo(part)
         else:
             console.print(part)

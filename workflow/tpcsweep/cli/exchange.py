@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
             else:
                 name, known, proposal = importing.import_settings(Path(source))
                 if known is None:
-                    common.answer(as_json, {"proposal": proposal}, proposal)
+                    common.answer(as_json, {"proposal": proposal}, proposal.encode())
                     return
                 settings = known
             if not file or not file.is_file():
@@ -112,7 +111,7 @@ def export(form: str, results: Path, output: Path | None) -> None:
                 raise click.UsageError(f"{output}: exists. Remove it, or use -o with another path.")
             exporting.zarr(dataset, output)
         elif output is None:
-            sys.stdout.write(_text(form, dataset))
+            click.echo(_text(form, dataset).encode(), nl=False)  # data are UTF-8 on every terminal
             return
         else:
             write_text(output, _text(form, dataset))

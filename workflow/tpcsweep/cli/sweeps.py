@@ -125,12 +125,16 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
 
     Measure the disturbed cells again: rm $(tpcsweep status --flag disturbed) && snakemake
     """
+    from tpcsweep.configuration.problems import suggest
+    from tpcsweep.flags import FLAGS
     from tpcsweep.running.status import count_cells, flagged_files, run_under_way, status_table
 
+    if flag is not None and flag not in FLAGS:
+        raise click.BadParameter(f"no flag {flag!r}: {suggest(flag, FLAGS)}", param_hint="--flag")
     study = common.load_study(**options)
     if flag is not None:
         for file in flagged_files(study, flag):
-            click.echo(file)
+            click.echo(os.fsencode(file))
         return
     counts = count_cells(study)
     run = run_under_way(study.folder)

@@ -27,6 +27,7 @@ from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
 from tpcsweep.configuration.sides import ComparedSide, axis_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED, load
+from tpcsweep.dataset.earlier import require_dataset
 from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_csv
 from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
@@ -121,10 +122,8 @@ def load_side(side: ComparedSide) -> xr.Dataset:
 
     Raises ConfigurationError if the file is not the dataset of a sweep, or an axis or value is unknown.
     """
+    require_dataset(side.dataset)
     summary = load(side.dataset)
-    if lacks := [f"it has no {name}" for name in ("throughput", "flags") if name not in summary]:
-        given = f"{side.text!r} ({side.dataset}: {lacks[0]})"
-        raise ConfigurationError([Problem(side.key, given, "a dataset of a sweep, as `snakemake` makes it")])
     for name, value in side.chosen.items():
         if name not in summary.coords or name == "record":
             allowed = suggest(name, [str(axis) for axis in summary["throughput"].dims])

@@ -353,7 +353,7 @@ def _known(key: str, root: Path) -> list[Path]:
 
 def _read(key: str, name: str, root: Path) -> _File:
     """Read a file by name or path. Its stem must be a word, because it names results."""
-    known, place = _known(key, root), "" if key == "import" else CONFIG_FILE
+    known, asked = _known(key, root), "" if key == "import" else CONFIG_FILE
     if name.endswith(".yaml"):
         path = _ours_or_shipped(root, Path(name), is_file)
     else:
@@ -361,10 +361,11 @@ def _read(key: str, name: str, root: Path) -> _File:
         path = next(filter(is_file, paths), paths[0])
     if not is_file(path):
         names = sorted(file.stem for folder in known for file in folder.glob("*.yaml"))
-        known_names = f"{suggest(name, names)}, or " if names else ""
-        raise refused(key, quoted(name), f"{known_names}the path of a file that ends in .yaml", place)
+        place = " and ".join(f"config/{folder}" for folder in _FOLDERS[key])
+        known_names = f"{suggest(name, names, _LISTED, place)}, or " if names else ""
+        raise refused(key, quoted(name), f"{known_names}the path of a file that ends in .yaml", asked)
     if not re.fullmatch(WORD, path.stem):
-        raise refused(key, quoted(name), f"a file name of {_A_WORD}", place)
+        raise refused(key, quoted(name), f"a file name of {_A_WORD}", asked)
     roots = (here for here in (root, SHIPPED) if path.is_relative_to(here))
     shown = str(next((path.relative_to(here) for here in roots), path))
     return _File(path.stem, shown, path, read_yaml(path, shown))

@@ -97,13 +97,18 @@ def key(place: Iterable[str | int]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names).removeprefix(".")
 
 
-def suggest(given: str, known: Iterable[str], most: int | None = None) -> str:
-    """List known words, at most `most` of them, beginning with the most similar one."""
+def suggest(given: str, known: Iterable[str], most: int | None = None, place: str = "") -> str:
+    """List known words, at most `most` of them, beginning with the most similar one.
+
+    With a `place` that lists all words, a similar word stands alone.
+    """
     known = list(known)
     close = difflib.get_close_matches(given, known, n=1)
+    if close and place:
+        return f"{close[0]}? or another of {len(known)} in {place}"
     meant = f"{close[0]}? " if close else ""
-    more = f" and {len(known) - most} more" if most is not None and len(known) > most else ""
-    return f"{meant}one of {', '.join(known[:most])}{more}"
+    rest = f" and {len(known) - most} more" if most is not None and len(known) > most else ""
+    return f"{meant}one of {', '.join(known[:most])}{rest}{f' in {place}' if rest and place else ''}"
 
 
 def fault(allowed: str, given: str | None = None) -> PydanticCustomError:
@@ -129,13 +134,20 @@ def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
     kind, place, context = detail["type"], detail["loc"], detail.get("ctx", {})
     if kind == "extra_forbidden":
         inside = [part for part in place[:-1] if part not in (VALUE_TAG, LIST_TAG)]
-        known = _keys(schema, inside, schema.get("$defs", {}))
-        return Problem(key(place), "an unknown key", suggest(str(place[-1]), known))
+        definitions, name = schema.get("$defs", {}), str(place[-1])
+        known = _keys(schema, inside, definitions)
+        others = [[*inside, one] for one in known] + [[one] for one in _keys(schema, [], definitions)] + [[]]
+        meant = next((other for other in others if name in _keys(schema, other, definitions)), None)
+        elsewhere = meant is not None and not difflib.get_close_matches(name, known)
+        allowed = f"{key([*(meant or ()), name])}? here " if elsewhere else ""
+        return Problem(key(place), "an unknown key", f"{allowed}{suggest(name, known)}")
     if kind == "missing":
         return Problem(key(place), "nothing", "this key is needed")
-    template = _ALLOWED.get(kind)
+    template, given = _ALLOWED.get(kind), detail["input"]
     allowed = template.format_map(context).replace("'", "") if template else detail["msg"]
-    return Problem(key(place), context.get("given", quoted(detail["input"])), allowed)
+    if place[-1:] == (VALUE_TAG,) and isinstance(given, str) and "," in given:
+        allowed = f"[{given}]? several values are a list in brackets; {allowed}"
+    return Problem(key(place), context.get("given", quoted(given)), allowed)
 
 
 def _keys(schema: Mapping[str, Any], place: Sequence[str | int], definitions: Mapping[str, Any]) -> list[str]:
@@ -189,12 +201,16 @@ def read_yaml(path: Path, name: str) -> dict[str, Any]:
 
     Raises ConfigurationError for an unreadable file, invalid YAML, a repeated key, and content that is not a mapping.
     """
+    text = ""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
+        text = path.read_text(encoding="utf-8")
+        content = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise refused("", str(error.strerror), "a file that can be read", name) from error
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        if error.problem_mark and re.match(r"\s*\t", text.split("\n")[error.problem_mark.line]):
+            raise refused(line, "a tab at its beginning", "blanks", name) from error
         raise refused(line, str(error.problem), "YAML, each key once", name) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise refused("", str(error).replace("\n", " "), "YAML in UTF-8", name) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tpcsweep.configuration.parameters import Value, quantity, show_value
 from tpcsweep.configuration.problems import quoted, refused, suggest
-from tpcsweep.configuration.units import UnitError, parse
+from tpcsweep.configuration.units import Quantity, UnitError, parse
 from tpcsweep.files import is_file
 
 DATASET = "dataset.nc"
@@ -35,6 +35,10 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
     Raises ConfigurationError, with `key` as its location, if no dataset exists.
     """
     found = _found(Path(where))
+    if not found and Path(where).suffix == STORE and Path(where).is_dir():
+        raise refused(
+            key, quoted(str(where)), f"a dataset; `tpcsweep import {where}` makes one of a Zarr store"
+        )
     if not found:
         raise refused(key, quoted(str(where)), _datasets(Path(where)))
     return found[0]
@@ -75,6 +79,10 @@ def axis_text(name: str, value: Value) -> str:
     return "null" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 
+def _null(known: Quantity, text: str) -> str:
+    return meant if (meant := known.meant(text)).startswith("null") else ""
+
+
 def _value(key: str, name: str, text: str) -> Value:
     known = quantity(name)
     if known is None:
@@ -85,4 +93,4 @@ def _value(key: str, name: str, text: str) -> Value:
     try:
         return parse(float(text) if bare else text, known.dimension)
     except UnitError as error:
-        raise refused(f"{key}, {name}", error.given, error.allowed) from error
+        raise refused(f"{key}, {name}", error.given, _null(known, text) + error.allowed) from error

@@ -59,6 +59,16 @@ class Dimension:
         """Return the size of a unit, in any spelling, in base units; None for an unknown unit."""
         return self.units.get(self.spellings.get(unit, unit))
 
+    def meant(self, value: object) -> str:
+        """Ask for the probable meaning of a text whose unit is unknown: "4 MB or 4 MiB? "; "" without one."""
+        match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
+        if not match or not (given := match["unit"].casefold()) or self.size(match["unit"]):
+            return ""
+        near = [unit for unit in (*self.units, *self.spellings) if unit.casefold() == given]
+        near = near or [unit for unit in self.units if unit.casefold().startswith(given)]
+        units = dict.fromkeys(self.spellings.get(unit, unit) for unit in near)
+        return f"{' or '.join(f'{match[1]} {unit}' for unit in units)}? " if units else ""
+
 
 def _table(**units: str) -> dict[str, Decimal]:
     return {name: Decimal(size) for name, size in units.items()}
@@ -117,6 +127,7 @@ COUNT = Dimension("a whole number", whole=True)
 CORES = Dimension("a number of cores")
 NUMBER = Dimension("a number")
 
+_NO_LIMIT = ("inf", ".inf", "infinity", "none", "no limit", "unlimited")  # words for null elsewhere
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _TEXT = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>\S*)")
 
@@ -134,7 +145,7 @@ def parse(value: object, dimension: Dimension) -> Number:
             return number
         if dimension.whole and exact <= LARGEST and exact == exact.to_integral_value():
             return int(exact)
-    raise UnitError(value, dimension.describe())
+    raise UnitError(value, dimension.meant(value) + dimension.describe())
 
 
 def _exact(value: object, dimension: Dimension) -> Decimal | None:
@@ -202,10 +213,26 @@ class Quantity:
         try:
             number = parse(value, self.dimension)
         except UnitError:
-            raise fault(self.allowed()) from None
-        if number < self.at_least or (self.at_most is not None and number > self.at_most):
-            raise fault(self.allowed())
+            raise fault(self.meant(value) + self.allowed()) from None
+        if not self._fits(number):
+            raise fault(self.meant(value) + self.allowed())
         return number
+
+    def _fits(self, number: Number) -> bool:
+        return self.at_least <= number and (self.at_most is None or number <= self.at_most)
+
+    def meant(self, value: object) -> str:
+        """Ask for the probable meaning of a refused value, such as "5 %? 5 means 500 %. "; "" without one."""
+        if self.null and str(value).casefold() in {*_NO_LIMIT, self.null}:
+            return "null? "
+        if (
+            self.dimension is FRACTION
+            and isinstance(value, int | float)
+            and value >= 2
+            and self._fits(value / 100)
+        ):
+            return f"{canonical(value)} %? {canonical(value)} means {canonical(100 * value)} %. "
+        return self.dimension.meant(value)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)

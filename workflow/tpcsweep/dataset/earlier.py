@@ -26,7 +26,7 @@ from tpcsweep.dataset.folding import netcdf_encoding
 from tpcsweep.dataset.labels import GROUPS, TRANSFERS_GROUP, variable_attributes
 from tpcsweep.dataset.tables import write_table
 from tpcsweep.extras import require_extra
-from tpcsweep.files import note_checksum, replacing_file
+from tpcsweep.files import file_kind, note_checksum, replacing_file
 from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS, Variable
 
 A_DATASET = "a dataset of tpcsweep, such as results/demo/dataset.nc; `tpcsweep import` reads tables"
@@ -241,4 +241,5 @@ def _reason(file: Path) -> tuple[str, str]:
     if start == b"\x89HDF\r\n\x1a\n":
         way = "a whole file: copy it again, or delete it and run snakemake again"
         return "it is damaged or cut short", way
-    return "it is no file of NetCDF 4" if start else "it is empty", A_DATASET
+    why = f"it is {kind}" if (kind := file_kind(start)) else "it is no file of NetCDF 4"
+    return why if start else "it is empty", A_DATASET

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.configuration.parameters import Parameters, Value, quantity
+from tpcsweep.configuration.parameters import Parameters, Value, quantity, value_text
 from tpcsweep.configuration.sweep import REPETITION, Measurement
 from tpcsweep.flags import BEYOND_PATH, FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
@@ -98,7 +98,7 @@ def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[
         words = ["default" if value is None else str(value) for value in values]  # NetCDF has no null text
         return np.array(words, dtype=object), attributes
     if None in values:
-        attributes["comment"] = "inf: no limit"
+        attributes["comment"] = f"inf: {value_text(name, math.inf)}"
     if all(isinstance(value, int) for value in values):
         return np.array(values, dtype=np.int64), attributes
     numbers = [math.inf if value is None else float(value) for value in values]

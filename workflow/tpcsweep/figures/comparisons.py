@@ -19,7 +19,7 @@ from tpcsweep.comparing.effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.figures.grid import arrange_axes
 from tpcsweep.figures.labels import name_text, panel_title
-from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
+from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell, names_room
 from tpcsweep.figures.panels import add_header, lay_out, point_handle, styled, tiles
 from tpcsweep.numbers import CONFIDENCE, between, plain, short
 
@@ -74,6 +74,8 @@ def ratios(comparison: Comparison) -> Figure:
     grid = arrange_axes(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
     wide = max(2.6, 0.66 * grid.size(grid.x) + 0.9)
     high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
+    beside, below = names_room(grid, wide)
+    wide, high = wide + beside, high + below
     largest = float(np.fmax.reduce(np.abs(grid.cells["log_ratio"].values), None, initial=math.log(1.1)))
     reach = min(largest, math.log(_WIDEST))
     norm = Normalize(-reach, reach)

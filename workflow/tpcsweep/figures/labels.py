@@ -3,7 +3,8 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import xarray as xr
@@ -15,6 +16,7 @@ from tpcsweep.dataset import IMPORTED, SIMULATED, describe
 from tpcsweep.figures.grid import Arrangement
 from tpcsweep.numbers import plain
 
+GAP = 0.08  # inches between neighbouring tick labels
 CAPITALS = ("mtu", "rtt", "tcp")  # words that figures write in capitals
 
 
@@ -23,10 +25,29 @@ def panel_title(where: Mapping[str, Any]) -> str:
     return ", ".join(f"{escape_math(name_text(name))} {_drawn(name, value)}" for name, value in where.items())
 
 
-def _drawn(name: str, value: Any) -> str:
-    """Return a value's text, shortened in the middle if it would leave no room for the panel."""
+def _drawn(name: str, value: Any, most: int = 32) -> str:
+    """Return a value's text, shortened in the middle to `most` letters, so that it leaves room for the panel."""
     text = value_text(name, value)
-    return escape_math(text if len(text) <= 32 else f"{text[:19]}…{text[-12:]}")
+    begin = most * 3 // 5
+    return escape_math(text if len(text) <= most else f"{text[:begin]}…{text[begin + 1 - most :]}")
+
+
+def text_width(text: str, points: float = 8) -> float:
+    """Return the width of a drawn text in inches."""
+    font = get_font(findfont("DejaVu Sans"))
+    font.set_size(points, 72)
+    font.set_text(text.replace(r"\$", "$"), 0.0)
+    return float(font.get_width_height()[0]) / 64 / 72
+
+
+def turned_height(texts: Sequence[str], distance: float) -> float:
+    """Return the height in inches that tick labels need if they must be turned, `distance` inches apart; 0 if not.
+
+    Labels are turned that would touch their neighbours.
+    """
+    widths = [text_width(text) for text in texts]
+    touch = any(sum(pair) / 2 + GAP > distance for pair in pairwise(widths))
+    return max(widths) if touch else 0.0
 
 
 def escape_math(text: str) -> str:
@@ -43,13 +64,13 @@ def name_text(name: str) -> str:
     return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
 
-def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
+def tick_labels(grid: Arrangement, name: str | None, most: int = 32) -> list[str]:
     """Return the tick labels of an axis, without its unit if the axis label has it."""
     if name is None:
         return [""]
     values = grid.cells[name].values.tolist()
     if describe(name).units in ("", "1", "B"):  # sizes are easier to read each in its own unit
-        return [_drawn(name, value) for value in values]
+        return [_drawn(name, value, most) for value in values]
     return [value_text(name, value) if math.isinf(value) else plain(value) for value in values]
 
 

@@ -66,9 +66,11 @@ _VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14  # heights in a cell, from its lower
 _DARK = 0.6  # share of the colour scale below which numbers are white
 _MOST_LINES = 24  # of a surface in each direction
 _MOST_TICKS = 8
+_MOST_LETTERS = 14  # of a tick label of a surface, which cannot be turned
 _MOST_DOTS = 64  # more dots would cover the surface
 _MOST_CURVES = 12  # that can be told apart; twice as many are drawn at most
 _CURVE_TICKS = 6
+_LINES_WIDE = 3.4  # inches of a panel with curves
 _STYLES: tuple[Literal["-"], Literal["--"]] = ("-", "--")  # of curves in turn
 
 Colour = tuple[float, float, float]
@@ -147,12 +149,30 @@ def draw_map(
     """
     colour, width = ("white", 0.6) if readable else ("face", 0)
     axes.pcolormesh(image, edgecolors=colour, linewidth=width, **look)
+    turned = names_room(grid, wide - names_room(grid, wide)[0])[1] > 0
     for axis, name in ((axes.xaxis, grid.x), (axes.yaxis, grid.y)):
-        places = evenly(grid.size(name), _MOST_NUMBERED)
-        axis.set_ticks(places + 0.5, np.array(labels.tick_labels(grid, name))[places])
-    axes.tick_params(labelrotation=0, length=0)
+        axis.set_ticks(_places(grid, name) + 0.5, _names(grid, name))
+        axis.set_tick_params(labelrotation=90 if turned and axis is axes.xaxis else 0, length=0)
     title = textwrap.fill(labels.panel_title(where), int(wide * 11))
     axes.set(xlabel=labels.axis_label(grid.x), ylabel=labels.axis_label(grid.y), title=title)
+
+
+def _places(grid: Arrangement, name: str | None) -> NDArray[np.int64]:
+    return evenly(grid.size(name), _MOST_NUMBERED)
+
+
+def _names(grid: Arrangement, name: str | None) -> list[str]:
+    return [str(label) for label in np.array(labels.tick_labels(grid, name))[_places(grid, name)]]
+
+
+def names_room(grid: Arrangement, wide: float) -> tuple[float, float]:
+    """Return the inches that long tick labels need beside and below a map, which is `wide` inches without them.
+
+    There is room below if the labels must be turned.
+    """
+    names = _names(grid, grid.x)
+    beside = max(map(labels.text_width, _names(grid, grid.y))) - 0.4
+    return max(0.0, beside), labels.turned_height(names, (wide - 0.9) / len(names))
 
 
 def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:
@@ -160,10 +180,13 @@ def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:
 
 
 def _map_size(grid: Arrangement) -> tuple[float, float, bool]:
+    """Return width and height of a map in inches, with room for its tick labels, and whether numbers fit into cells."""
     across, along = grid.size(grid.x), grid.size(grid.y)
-    if across > _MOST_NUMBERED or along > _MOST_NUMBERED:
-        return 8.0, 5.0, False
-    return max(2.6, 0.62 * across + 0.9), max(1.3, 0.5 * along + 0.9), True
+    readable = across <= _MOST_NUMBERED and along <= _MOST_NUMBERED
+    wide = max(2.6, 0.62 * across + 0.9) if readable else 8.0
+    high = max(1.3, 0.5 * along + 0.9) if readable else 5.0
+    beside, below = names_room(grid, wide)
+    return wide + beside, high + below, readable
 
 
 def _number(axes: Axes, grid: Arrangement, where: Mapping[str, Any], norm: Normalize) -> None:
@@ -275,8 +298,9 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
         axes.scatter(across[chosen], along[chosen], np.nan_to_num(values[chosen]), **look)
         before += chosen
     for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
-        ticks = _spaced(at, _MOST_TICKS)
-        set_ticks(at[ticks], np.array(labels.tick_labels(grid, name))[ticks])
+        names = np.array(labels.tick_labels(grid, name, _MOST_LETTERS))
+        ticks = _spaced(at, _MOST_TICKS if max(map(len, names)) < _MOST_LETTERS // 2 else _MOST_TICKS // 2)
+        set_ticks(at[ticks], names[ticks])
     axes.set_zlim(0, norm.vmax)
     axes.view_init(elev=24, azim=-128)
     axes.set_box_aspect((1, 1, 0.75), zoom=0.97)
@@ -325,7 +349,8 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     if grid.size(grid.y) > _MOST_CURVES and grid.size(grid.y) > grid.size(grid.x):
         grid = replace(grid, x=grid.y, y=grid.x)
     grid, thinning = thin_axes(grid, {grid.y: 2 * _MOST_CURVES})
-    figure, panels, notes = lay_out(grid, 3.4, 2.7)
+    below = _names_along(grid, _LINES_WIDE)[2]
+    figure, panels, notes = lay_out(grid, _LINES_WIDE, 2.7 + below)
     handles = draw_lines(panels, grid, summary)
     finish(figure, summary, "Throughput", [labels.throughput_note(summary), *notes, *thinning], handles)
     return figure
@@ -367,6 +392,15 @@ def colours(count: int) -> list[Colour]:
     return list(sns.color_palette(COLOURS, count))
 
 
+def _names_along(grid: Arrangement, wide: float) -> tuple[NDArray[np.float64], list[str], float]:
+    """Return places and texts of the ticks of x, and the height in inches of turned texts, 0 if they fit."""
+    x = _positions(grid.cells, grid.x) if grid.x else np.zeros(1)
+    at = x[ticks := _spaced(x, _CURVE_TICKS)]
+    names = [str(label) for label in np.array(labels.tick_labels(grid, grid.x))[ticks]]
+    nearest = float(np.diff(at).min() / np.ptp(x)) if len(at) > 1 else 1.0
+    return at, names, labels.turned_height(names, nearest * (wide - 0.9))
+
+
 def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Sequence[Colour]) -> None:
     x = _positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
@@ -387,7 +421,7 @@ def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Seq
             # A mark without a value is near the floor, at a different height for each line.
             floor = np.full(x[chosen & gap].shape, 0.03 + 0.02 * (row % 9))
             axes.scatter(x[chosen & gap], floor, transform=axes.get_xaxis_transform(), clip_on=False, **look)
-    ticks = _spaced(x, _CURVE_TICKS)
-    axes.set_xticks(x[ticks], np.array(labels.tick_labels(grid, grid.x))[ticks])
+    at, names, below = _names_along(grid, _LINES_WIDE)
+    axes.set_xticks(at, names, rotation=90 if below else 0)
     margin = 0.05 * (np.ptp(x) or 1)
     axes.set_xlim(x[0] - margin, x[-1] + margin)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import BEFORE, value_text
 from tpcsweep.dataset.labels import data_origin
 from tpcsweep.figures.grid import Arrangement, evenly
-from tpcsweep.figures.labels import escape_math, name_text, panel_title
+from tpcsweep.figures.labels import escape_math, name_text, panel_title, text_width
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import plain, short
 
@@ -163,7 +163,8 @@ def add_header(figure: Figure, title: str, notes: Sequence[str], handles: Sequen
     wide, high = figure.get_size_inches()
     lines = textwrap.wrap(escape_math(title), int(wide * 9.8))
     small = [line for text in notes for line in textwrap.wrap(escape_math(text), int(wide * 16))]
-    columns = max(1, min(len(handles), int(wide / 1.75)))
+    widest = max((text_width(str(handle.get_label())) for handle in handles), default=0.0)
+    columns = max(1, min(len(handles), int(wide / max(1.75, widest + 0.6))))
     above = 0.12 + 0.2 * len(lines) + 0.145 * len(small) + 0.08
     below = 0.19 * math.ceil(len(handles) / columns) + 0.12 if handles else 0.0
     total = high + above + below

@@ -44,6 +44,8 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
         ConfigurationError: If the file is no table, a column is unknown, a condition is wrong or no row meets it, a
             value is no quantity of its axis or variable, or the grid has more than MOST_CELLS cells.
     """
+    if settings.where is None and file.suffix in (".csv", ".tsv", ".tab"):
+        _require_few_rows(_lines(file) // 2, file)  # half: cells in quotes may have several lines
     table = read_table(file)
     notes = list(table.attrs.get("notes", ()))
     raise_any(_problems(settings, table, file))
@@ -53,6 +55,7 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     commas = settle_marks(table, measured, settings.decimal)
     notes += [f"numbers have decimal commas: {', '.join(commas)}"] if commas else []
     chosen = _chosen(table, settings.where, file)
+    _require_few_rows(len(chosen), file)
     columns = {axis: _axis(settings, axis, chosen, file) for axis in settings.axes}
     axes = {axis: values for axis, (values, _) in columns.items()}
     places = [place for _, place in columns.values()]
@@ -60,11 +63,7 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     cell_of = pd.DataFrame({-1: 0, **dict(enumerate(places))}, range(len(chosen)))
     repetition = np.asarray(cell_of.groupby(list(cell_of)).cumcount())
     axes[REPETITION] = tuple(range(1, int(repetition.max()) + 2))
-    cells = math.prod(len(values) for values in axes.values())
-    if cells > MOST_CELLS:
-        grid = " × ".join(f"{len(values)} {axis}" for axis, values in axes.items())
-        excess = f"{cells} cells ({grid}) for {len(chosen)} rows"
-        raise refused("axes", excess, f"at most {MOST_CELLS}: group the values of an axis", str(file))
+    _require_few(axes, len(chosen), file)
     figures = {
         variable: _numbers(chosen, column, variable_dimension(variable), file, gaps=variable != "throughput")
         for variable, column in settings.variables.items()
@@ -165,6 +164,31 @@ def _implausible(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> 
     rows = pd.DataFrame(figures).to_dict("records")
     known = ({name: value for name, value in row.items() if value == value} for row in rows)
     return np.array([*map(partial(implausible, "ok"), known, np.broadcast_to(bandwidth, len(rows)))], bool)
+
+
+def _lines(file: Path) -> int:
+    with file.open("rb") as content:
+        return sum(block.count(b"\n") for block in iter(partial(content.read, 1 << 20), b""))
+
+
+def _require_few_rows(rows: int, file: Path) -> None:
+    if rows > MOST_CELLS:
+        allowed = f"at most {MOST_CELLS} rows: choose some with `where`, or import the file in parts"
+        raise refused("", f"more than {MOST_CELLS} rows", allowed, str(file))
+
+
+def _require_few(axes: Mapping[str, tuple[Value, ...]], rows: int, file: Path) -> None:
+    """Refuse a grid with more than MOST_CELLS cells; the message names its largest axis, and remedies."""
+    sizes = {axis: len(values) for axis, values in axes.items()}
+    if (cells := math.prod(sizes.values())) <= MOST_CELLS:
+        return
+    grid = " × ".join(f"{size} {axis}" for axis, size in sizes.items())
+    largest = max(sizes, key=sizes.__getitem__)
+    is_number = largest != REPETITION and axis_dimension(largest) is not None
+    fixes = f"fewer axes, {'`group` for its values, ' if is_number else ''}or fewer rows (`where`)"
+    told = "repetition (the most rows of one cell)" if largest == REPETITION else largest
+    allowed = f"at most {MOST_CELLS}. The largest axis is {told}. Use {fixes}"
+    raise refused("axes", f"{cells} cells ({grid}) for {rows} rows", allowed, str(file))
 
 
 def _places(lines: pd.Index) -> str:

@@ -2,6 +2,7 @@
 """Settings of imports derived from tables: known ones for other programs, proposals for the rest."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,9 +15,14 @@ import yaml
 from tpcsweep.configuration import units
 from tpcsweep.configuration.imports import TAKEN, axis_dimension, variable_dimension
 from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.problems import refused
 from tpcsweep.variables import SUMMARY
 
 Row = dict[str, Any]
+
+_DOCUMENT = re.compile(r"\{|\[\s*\{")
+_NEXT = re.compile(r"\s*(?=[\[{])")
+_LATER = re.compile(r'^(?=[\[{])|(?=\{"event")', re.MULTILINE)
 
 _SENT, _RECEIVED, _HALF = "THROUGHPUT (Sender)", "THROUGHPUT (Receiver)", "LATENCY (mean)"
 """Columns of the testing-harness."""
@@ -25,49 +31,82 @@ _VARIABLES = {"throughput": "bit/s", "rtt_loaded": "us", "duration": "s", "retra
 
 
 def documents(text: str) -> list[Row]:
-    """Return JSON documents, concatenated or in a list, ignoring text around them; [] for other text."""
+    """Return JSON documents, concatenated or in a list, ignoring text around them; [] for other text.
+
+    The events of a run of iperf3 --json-stream are one document. A document that breaks off has the key `broken`.
+    """
     if re.search(r"^\[ *ID\] Interval", text, re.MULTILINE):
         raise ValueError("text of iperf3, which rounds; --json has the digits")
-    begins, found, at = re.compile(r"^(?=[\[{])", re.MULTILINE), [], 0
-    while begin := re.compile(r"\s*(?=[\[{])").match(text, at) or begins.search(text, at):
+    found, at = [], 0
+    while begin := _NEXT.match(text, at) or _LATER.search(text, at):
         try:
             value, at = json.JSONDecoder().raw_decode(text, begin.end())
         except json.JSONDecodeError as error:
-            if text.lstrip().startswith("{"):
-                raise ValueError(f"JSON that breaks in line {error.lineno}: {error.msg}") from error
-            return []
+            at = begin.end() + 1
+            if _DOCUMENT.match(text, begin.end()):  # otherwise text such as [2026-11-01 10:00:00]
+                found.append({"broken": f"JSON that breaks in line {error.lineno}: {error.msg}"})
+            continue
         found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+    if all("broken" in one for one in found) and not _NEXT.match(text):
+        return []
     runs: list[Row] = []
-    for one in found:  # in iperf3 --json-stream, a run starts with its event "start"
-        if "event" not in one or one["event"] == "start" or not runs:
+    for one in found:
+        event = one.get("event")
+        if event is None or _begins_run(event, runs):
             runs.append({})
-        runs[-1].update({one["event"]: one.get("data")} if "event" in one else one)
+        runs[-1].update(one if event is None else {event: one.get("data")})
     return runs
 
 
-def documents_table(found: list[Row]) -> pd.DataFrame:
+def _begins_run(event: str, runs: list[Row]) -> bool:
+    """Return whether an event belongs to another run than those before: "start", or one after an "end"."""
+    return event == "start" or not runs or "broken" in runs[-1] or "end" in runs[-1]
+
+
+def documents_table(found: list[Row], file: Path) -> pd.DataFrame:
     """Return a table of the results in other programs' documents, with settings in its attributes.
 
-    Raises ValueError if a document is from an unknown program, or none has a result.
+    Documents without a result, of unknown programs, and of a run that another document has, are skipped with a note.
+    Raises ConfigurationError if no document has a result.
     """
-    rows, notes, names = [], [], ", ".join(sorted({name for name, _, _ in _PROGRAMS}))
+    rows: list[Row] = []
+    skipped: list[tuple[str, str]] = []
+    known: set[tuple[object, object]] = set()
     for number, document in enumerate(found, 1):
-        name, _, read = next((one for one in _PROGRAMS if one[1] <= document.keys()), ("", set(), None))
-        if read is None:
-            raise ValueError(f"JSON document {number} of none of {names}")
+        name, _, read = next(
+            (one for one in _PROGRAMS if one[1] <= document.keys()), ("JSON", set(), _unknown)
+        )
+        told = f"{name} document {number}"
         try:
-            rows += [{"tool": name, **row} for row in read(document)]
+            for row in read(document):
+                run = row.pop("run", None), row.get("direction")
+                if run[0] and run in known:
+                    skipped.append((told, "its run is in an earlier document"))
+                elif not _is_rate(rate := row["throughput"]):
+                    part = row.get("series") or row.get("direction", "throughput")
+                    skipped.append((told, f"{part}: {rate or 'no rate'}"))
+                else:
+                    known.add(run)
+                    rows.append({"tool": name, **row})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            why = f"{type(error).__name__} {error}"
-            notes.append(f"{name} document {number} without a result is skipped: {why}")
+            why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
+            why = f"it has no {error}" if isinstance(error, KeyError) else why
+            skipped.append((told, why))
     if not rows:
-        raise ValueError("; ".join(notes))
+        allowed = "JSON with a result of iperf3, flent or pScheduler"
+        raise refused("", "; ".join(map(": ".join, skipped)), allowed, str(file))
     table = pd.DataFrame(rows, pd.RangeIndex(1, len(rows) + 1, name="row"))
     variables = {name: {"column": name, "unit": unit} for name, unit in _VARIABLES.items() if name in table}
     axes = {str(name): str(name) for name in table if name not in _VARIABLES}
     table[list(axes)] = table[list(axes)].fillna("none")
+    notes = [f"{told} is skipped: {why}" for told, why in dict.fromkeys(skipped)]
     table.attrs = {"notes": notes, "settings": _settings(table, axes, variables)}
     return table
+
+
+def _is_rate(value: object) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type,operator]
 
 
 def _settings(table: pd.DataFrame, axes: Mapping[str, str], variables: Row, **more: object) -> Row:
@@ -81,22 +120,35 @@ def _settings(table: pd.DataFrame, axes: Mapping[str, str], variables: Row, **mo
 def _iperf3(document: Row) -> Iterator[Row]:
     if "error" in document:
         raise ValueError(document["error"])
-    test, end = document["start"]["test_start"], document["end"]
+    start, end = document["start"], document["end"]
+    test = start["test_start"]
     sent = [one["sender"] for one in end["streams"] if "sender" in one]
     rtts = [one["mean_rtt"] for one in sent if one.get("sender", True) and one.get("mean_rtt")]
-    # UDP of versions before 3.8 has only the sender's rate, and no such key.
+    if "sum_received" not in end:  # UDP of versions before 3.8
+        raise ValueError("no received rate (sum_received), only the sender's")
     for received in ("sum_received", *({"sum_received_bidir_reverse"} & end.keys())):
         direction = "reverse" if test.get("reverse") or received != "sum_received" else "forward"
+        result, sent_sum = end[received], end[received.replace("received", "sent")]
+        # A server writes 0 as received where it sends: it does not know the rate at the client.
+        unknown = "accepted_connection" in start and not result["bits_per_second"]
         yield {
+            "run": start.get("cookie"),
             "streams": test["num_streams"],
             "protocol": test["protocol"],
             "direction": direction,
             "congestion_control": end.get("sender_tcp_congestion"),
-            "throughput": end[received]["bits_per_second"],
-            "duration": end[received]["seconds"],
-            "retransmits": end[received.replace("received", "sent")].get("retransmits"),
+            "throughput": "a server does not know the rate at its client"
+            if unknown and sent_sum["bits_per_second"]
+            else result["bits_per_second"],
+            "duration": result["seconds"],
+            "retransmits": sent_sum.get("retransmits"),
             "rtt_loaded": fmean(rtts) if rtts and direction == "forward" else None,
         }
+
+
+def _unknown(document: Row) -> Iterator[Row]:
+    programs = ", ".join(sorted({name for name, _, _ in _PROGRAMS}))
+    raise ValueError(document.get("broken", f"of none of {programs}"))
 
 
 def _pscheduler(document: Row) -> Iterator[Row]:
@@ -133,12 +185,12 @@ def _flent(document: Row) -> Iterator[Row]:
         if series in sums or not name.startswith(sums):
             streams = sum(other.startswith(series) for other in means) - 1 if series in sums else 1
             # Files of the first version contain only the samples.
-            rate = 1e6 * (fmean(one for one in mean if one is not None) if isinstance(mean, list) else mean)
+            mean = [one for one in mean or () if one is not None] if not _is_rate(mean) else [mean]
             yield {
                 **told,
                 "series": series,
                 "streams": streams,
-                "throughput": rate,
+                "throughput": 1e6 * fmean(mean) if mean else None,
                 "duration": about["LENGTH"],
             }
 
@@ -146,8 +198,10 @@ def _flent(document: Row) -> Iterator[Row]:
 _PROGRAMS: tuple[tuple[str, set[str], Callable[[Row], Iterator[Row]]], ...] = (
     ("iperf3", {"start", "end"}, _iperf3),
     ("pscheduler", {"result"}, _pscheduler),
-    ("pscheduler", {"succeeded", "summary"}, _pscheduler),
+    ("pscheduler", {"succeeded"}, _pscheduler),
     ("flent", {"metadata", "results"}, _flent),
+    ("iperf3", {"start"}, _iperf3),
+    ("iperf3", {"error"}, _iperf3),
 )
 """Names of programs, keys that identify their documents, and functions that yield a document's rows."""
 

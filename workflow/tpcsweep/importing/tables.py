@@ -22,6 +22,7 @@ from tpcsweep.configuration import units
 from tpcsweep.configuration.problems import ConfigurationError, refused
 from tpcsweep.dataset.tables import unescape_formula
 from tpcsweep.extras import require_extra
+from tpcsweep.files import file_kind
 from tpcsweep.importing import peers
 
 _SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
@@ -166,7 +167,7 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
             raise
         text, encoding = "", ""
     if results := peers.documents(text):
-        return peers.documents_table(results)
+        return peers.documents_table(results, file)
     if not is_table:
         given = f"a file that ends in {file.suffix or 'no suffix'}"
         allowed = f".csv or .parquet, {', '.join(_SUFFIXES[1:])}, or JSON of iperf3, flent or pScheduler"
@@ -203,6 +204,8 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
 def _decoded(file: Path) -> tuple[str, str]:
     raw = file.read_bytes()
     raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
+    if kind := file_kind(raw):
+        raise refused("", kind, "a table saved as CSV", str(file))
     if raw.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return raw.decode("UTF-32"), "UTF-32"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or raw[:2].count(0) == 1:

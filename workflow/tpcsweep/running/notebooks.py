@@ -23,7 +23,14 @@ from tpcsweep.installation import SHIPPED
 
 LONGEST = 64  # most characters of a folder for sockets, whose names have at most 107 (unix(7))
 FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, for a TMPDIR that is too long
-NotebookError = PapermillExecutionError  # exception of a notebook with a cell that raises
+
+
+class NotebookError(RuntimeError):
+    """A notebook with a cell that raises, or whose kernel ends; the text is one line with the reason."""
+
+    def __init__(self, text: str, details: str = "") -> None:
+        super().__init__(text)
+        self.details = details  # the cell's traceback, for a log
 
 
 @contextmanager
@@ -39,7 +46,7 @@ def _alone() -> Iterator[Path]:
 def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:
     """Run a notebook of the package, and write it as one HTML file that needs no network.
 
-    `values` replace the notebook's parameters of the same names. Raises NotebookError if a cell raises.
+    `values` replace the notebook's parameters of the same names. Raises NotebookError as `run_notebook` does.
     """
     for library in ("papermill", "traitlets"):  # their warnings concern notebook authors, not users
         logging.getLogger(library).setLevel(logging.ERROR)
@@ -54,7 +61,7 @@ def run_notebook(notebook: Path, output: Path, values: Mapping[str, Any]) -> Non
     """Run a notebook, and write it with its outputs after its end.
 
     The notebook gets the values that it declares as parameters, and imports modules from its own folder, as in Jupyter.
-    Raises NotebookError if a cell raises.
+    Raises NotebookError if a cell raises or the kernel ends.
     """
     declared = _declared(notebook)
     parameters = {name: value for name, value in values.items() if name in declared}
@@ -62,8 +69,22 @@ def run_notebook(notebook: Path, output: Path, values: Mapping[str, Any]) -> Non
     with _alone() as home:
         how: dict[str, Any] = {"kernel_name": "python3", "extra_arguments": [beside]}
         how["config"] = Config({"KernelManager": {"transport": "ipc", "ip": str(home / "kernel")}})
-        executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False, **how)
+        with _told(notebook.name):
+            executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False, **how)
     write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Convert errors of a notebook's cells and of its kernel to a NotebookError."""
+    try:
+        yield
+    except PapermillExecutionError as error:
+        first = next(iter(str(error.evalue).splitlines()), "")
+        raise NotebookError(f"{name}, cell {error.exec_count}: {error.ename}: {first}", str(error)) from error
+    except RuntimeError as error:  # also nbclient's DeadKernelError
+        why = "its Python process ended or does not answer, perhaps for lack of memory"
+        raise NotebookError(f"{name}: {why} ({error})") from error
 
 
 def export_notebook(notebook: Path, output: Path) -> None:

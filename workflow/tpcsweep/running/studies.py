@@ -245,15 +245,16 @@ def require_planned(study: Study, output: str, now: str = "", planned: str = "")
 
 @contextlib.contextmanager
 def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
-    """Exit on expected errors, with the text in the log, after `about`.
+    """Exit on expected errors, with the text in the log, after `about`, and with an error's `details` there.
 
     ConfigurationError, ChangedError and a full disk are always expected.
     """
     known: tuple[type[Exception], ...] = (*expected, ConfigurationError, ChangedError)
+    details = ""
     try:
         yield
     except known as error:
-        text = str(error)
+        text, details = str(error), getattr(error, "details", "")
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -264,7 +265,7 @@ def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Ite
     said = f"{about}: {text}" if about else text
     # Snakemake removed the log before the job. It may be on the full disk.
     with contextlib.suppress(OSError), Path(log).open("a", encoding="utf-8") as file:
-        file.write(f"{said}\n")
+        file.write(f"{details}{said}\n")
     sys.exit(said)
 
 
