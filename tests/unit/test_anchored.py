@@ -104,4 +104,4 @@ def test_plans_from_a_part_of_the_surface_hold_for_the_rest() -> None:
     )
     for stated, some in rows.groupby("stated"):
         assert some["reached"].mean() >= stated
-        assert some["answered"].mean() >= 0.85
+        assert some["answered"].mean() >= 0.8

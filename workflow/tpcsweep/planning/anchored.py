@@ -25,7 +25,7 @@ from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.learned import Features, fit_regressor, leave_one_out, some_rows, surface
 from tpcsweep.models.observations import FLOOR
 from tpcsweep.models.predictor import Domain
-from tpcsweep.numbers import CONFIDENCE
+from tpcsweep.numbers import CONFIDENCE, short
 
 _TINY = 1e-9  # Gbit/s, so that a logarithm exists
 _GROSS = 5.0  # deviations beyond which a cell does not count for its neighbours
@@ -257,7 +257,5 @@ def _settings(columns: Cells, features: Features) -> list[tuple[str, ...]]:
     for name in features.axes:
         values = np.asarray(columns[name])
         numeric = name in features.centres
-        texts.append(
-            [f"{value:.{_DIGITS}g}" for value in values] if numeric else [str(one) for one in values]
-        )
+        texts.append([short(value, _DIGITS) for value in values] if numeric else [str(one) for one in values])
     return list(zip(*texts, strict=True))
