@@ -19,7 +19,6 @@ import pandas as pd
 import xarray as xr
 import yaml
 from numpy.typing import NDArray
-from scipy import stats
 from tpcsweep.comparing import compare
 from tpcsweep.comparing.effects import SAME
 from tpcsweep.configuration.imports import Import
@@ -27,7 +26,6 @@ from tpcsweep.dataset.labels import about_flags
 from tpcsweep.importing import import_table
 from tpcsweep.models import MODELS, fit, fit_process, fit_table, observe
 from tpcsweep.models.base import with_defaults
-from tpcsweep.planning.plan import candidates, evaluate
 
 from tests.support.coverage import LAWS
 from tests.support.made_up import TRUTHS, measured
@@ -124,44 +122,9 @@ def of_laws() -> Iterator[Row]:
         yield f"process, law `{law}`: mean error between cells", BEFORE[law], f"{np.mean(off):.3f}"
 
 
-def of_plans() -> Iterator[Row]:
-    """Yield the share of plans on noisy cells of known laws whose next measurement misses the target."""
-    stated = (0.8, 0.95)
-    missed: dict[str, dict[float, list[float]]] = {name: {share: [] for share in stated} for name in PLANNERS}
-    for law, seed in itertools.product(("window", "usl", "rao_ramp", "hacker"), range(4)):
-        values, axes, fixed = TRUTHS[law]
-        how = {"fixed": fixed, "noise": 0.08, "repetitions": 1 + 2 * (seed % 2), "seed": seed}
-        observations = observe(measured(MODELS[law], values, axes, **how))
-        for name, fitter in PLANNERS.items():
-            model = fitter(law, observations)
-            for given in [{"rtt": rtt} for rtt in (5.0, 14.0, 40.0, 100.0)] if "rtt" in axes else [{}]:
-                grid = candidates(model.domain, given)
-                truth = MODELS[law](with_defaults(grid.assign(**fixed, **given)), values)
-                targets = list(np.quantile(truth, [0.2, 0.35, 0.5, 0.65, 0.8, 0.9]))
-                for share in stated:
-                    for target, table in zip(targets, evaluate(model, grid, share, targets), strict=True):
-                        if len(enough := np.flatnonzero(table["assured"] >= target)):
-                            missed[name][share].append(stats.norm.cdf((target / truth[enough[0]] - 1) / 0.08))
-    for name, share in itertools.product(PLANNERS, stated):
-        short = 100 * float(np.mean(missed[name][share]))
-        yield (
-            f"plans at {share:.0%} by the {name}: answers that fall short",
-            PLANS_BEFORE[share],
-            f"{short:.0f} %",
-        )
-
-
-PLANNERS = {
-    "formula": lambda law, observations: fit(MODELS[law], observations, resamples=60),
-    "process": lambda _, observations: fit_process(observations),
-    "table": lambda _, observations: fit_table(observations),
-}
-PLANS_BEFORE = {0.8: "24 %", 0.95: "12 %"}
-
-
 def main() -> None:
     print("| what | before | now |\n|---|---|---|")
-    for row in itertools.chain(of_equals(), of_runs(Path(sys.argv[1])), of_laws(), of_plans()):
+    for row in itertools.chain(of_equals(), of_runs(Path(sys.argv[1])), of_laws()):
         print(f"| {' | '.join(row)} |", flush=True)
 
 

@@ -113,7 +113,9 @@ def test_a_comparison_below_its_gate_fails_and_has_files(here: Path, monkeypatch
 
 def test_a_plan_is_answered_from_the_fits_beside_the_dataset() -> None:
     done = tpcsweep("plan", "0.5Gbit/s", "--rtt", "60ms", "--probability", "90%", "results/demo")
-    assert done.output.startswith("500 Mbit/s with a probability of 90 %: reached\nmodel window, made up\n")
+    assert done.output.startswith(
+        "500 Mbit/s with a probability of 90 %: reached\nmodel window and measured cells, made up\n"
+    )
     assert "cheapest" in done.output and len(done.output.splitlines()) < 20
     assert (done.exit_code, done.stderr) == (0, "")
 
@@ -147,17 +149,50 @@ def test_a_plan_writes_its_files(here: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "'target': 0.5, 'probability': 0.95" in (here / "out/plan.html").read_text()
 
 
-def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_belong_to_the_cells_and_not_to_times_of_files(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fits = here / "results/demo/models.json"
-    kept = fits.read_bytes()
-    monkeypatch.setattr("tpcsweep.models.fit_all", lambda _summary, path: path.write_bytes(kept))
-    said = "results/demo/dataset.nc: its folder has no current models.json. Fitting the models …\n"
-    for content, time in ((kept, 0), (b"{}", 2**31)):
-        fits.write_bytes(content)
-        os.utime(fits, (time, time))
-        done = tpcsweep("plan", "0.1Gbit/s", "demo", "--rtt=60ms")
-        assert (done.exit_code, done.stderr) == (0, said)
-        assert fits.read_bytes() == content
+    kept, fitted = fits.read_bytes(), []
+
+    def fit_all(_summary: xr.Dataset, path: Path, dataset: Path) -> None:
+        fitted.append(dataset.name)
+        path.write_bytes(kept)
+
+    monkeypatch.setattr("tpcsweep.models.cache.fit_all", fit_all)
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(here / "cache"))
+    question = ("plan", "0.1Gbit/s", "--rtt=60ms")
+    os.utime(fits, (0, 0))  # as `cp -r` may leave them
+    done = tpcsweep(*question, "demo")
+    assert (done.exit_code, done.stderr, fitted) == (0, "", [])
+    fits.write_bytes(b"{}")
+    done = tpcsweep(*question, "demo")
+    said = "results/demo/dataset.nc: no fits of these cells yet. Fitting the models …\n"
+    assert (done.exit_code, done.stderr, fitted) == (0, said, ["dataset.nc"])
+    alone = shutil.copy(here / "results/demo/dataset.nc", here / "alone.nc")
+    assert tpcsweep(*question, alone).stderr == ""  # the same cells under another name
+    assert fits.read_bytes() == b"{}"
+    (here / "cache/fits").rename(here / "cache/old")
+    (here / "cache/fits").touch()  # a cache that cannot be written
+    assert tpcsweep(*question, alone).stderr.endswith("Fitting the models …\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    {
+        "plan 1Gbit/s demo": "rtt: given nothing, allowed: this key is needed, for rtt varies in the data",
+        "plan 1Gbit/s demo --recommend": "rtt: given nothing, allowed: this key is needed",
+        "plan 1Gbit/s demo --rtt 5ms --tool curl": "allowed: a value in the data: gfal-copy",
+        "plan --recommend demo --tool curl": "allowed: a value in the data: gfal-copy",
+    }.items(),
+)
+def test_a_question_is_checked_before_models_are_fitted(
+    here: Path, words: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "results/demo/models.json").unlink()
+    monkeypatch.setattr("tpcsweep.models.cache.fits_of", lambda *_: pytest.fail("fitted"))
+    done = tpcsweep(*words.split())
+    assert done.exit_code == 2 and said in done.stderr
 
 
 @pytest.mark.parametrize(

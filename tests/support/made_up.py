@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
+from tpcsweep.files import checksum
 from tpcsweep.models import FORMAT, MODELS, Model, fit, observe
 from tpcsweep.models.base import Points, with_defaults
 
@@ -108,6 +109,7 @@ def write_results(project: Path, axes: Mapping[str, Sequence[Value]]) -> Path:
     dataset.write(dataset.fold(synthetic.write_sweep(project, axes), axes), demo / "dataset.nc")
     fitted = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=5)
     choice = {"best": "window", "formula": "window", "problems": [], "scores": []}
-    content = {"format": FORMAT, "label": "made up", "fits": {"window": fitted.to_dict()}, "choice": choice}
+    content = {"format": FORMAT, "dataset": checksum(demo / "dataset.nc"), "label": "made up"}
+    content |= {"fits": {"window": fitted.to_dict()}, "choice": choice}
     (demo / "models.json").write_text(json.dumps(content))
     return demo

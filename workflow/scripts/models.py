@@ -12,4 +12,5 @@ from tpcsweep.models import fit_all
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0]), signals.interruptible():
-    fit_all(load(Path(snakemake.input.dataset)), Path(snakemake.output.models), snakemake.threads)
+    dataset = Path(snakemake.input.dataset)
+    fit_all(load(dataset), Path(snakemake.output.models), snakemake.threads, dataset)

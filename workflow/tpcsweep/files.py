@@ -105,11 +105,15 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def note_checksum(path: Path) -> None:
     """Write the SHA-256 of a file next to it, in the format of `sha256sum --check`."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    write_text(path.with_name(f"{path.name}.sha256"), f"{digest}  {path.name}\n")
+    write_text(path.with_name(f"{path.name}.sha256"), f"{checksum(path)}  {path.name}\n")
 
 
 def copy_into(folder: Path, path: Path) -> None:

@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -273,9 +270,10 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     """Find the cheapest setting that reaches a throughput.
 
     The setting is the number of origins, cores and streams; TARGET is the throughput.
-    The model that predicts left-out cells best answers. Its fits are in models.json of the results folder; without
-    that file the models are fitted first, which takes minutes. Every other parameter that varies in the data needs an
-    option. Several values for origins, cores or streams, with commas, limit the search.
+    Measured settings answer by their own measurements, others by the formula that predicts left-out cells best and the
+    cells nearby. The fits are in models.json of the results folder; a dataset without fits is fitted first, once, which
+    takes minutes. Every other parameter that varies in the data needs an option. Several values for origins, cores or
+    streams, with commas, limit the search.
 
     \b
     Example: tpcsweep plan 0.8Gbit/s --rtt 40ms --probability 95% results/demo
@@ -286,17 +284,19 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     given = {key: value for key, value in asked.items() if source(key) is not default}
     dataset = common.find_results_dataset(results)
     from tpcsweep.dataset.earlier import completed_dataset
-    from tpcsweep.planning.recommendations import EXPECTED, answer_question, plan_table, recommendations_table
+    from tpcsweep.models.cache import fits_of
+    from tpcsweep.planning import recommendations as planning
 
-    trouble = common.exit_on(*EXPECTED)
-    with trouble, completed_dataset(dataset) as whole, _models_of(dataset, whole) as models:
-        question = {"target": target, **given}
-        answer = answer_question(whole, models, question, recommend or output is not None)
-        if output is not None:
-            _write(answer, output, whole, models)
+    question = {"target": target, **given}
+    with common.exit_on(*planning.EXPECTED), completed_dataset(dataset) as whole:
+        planning.check_question(whole, question, recommend)
+        with fits_of(dataset, whole, lambda text: click.echo(text, err=True)) as models:
+            answer = planning.answer_question(whole, models, question, recommend or output is not None)
+            if output is not None:
+                _write(answer, output, whole, models)
     content = answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict()
-    tables = [] if answer.plan is None else [plan_table(answer.plan)]
-    tables += [recommendations_table(answer)] if recommend else []
+    tables = [] if answer.plan is None else [planning.plan_table(answer.plan)]
+    tables += [planning.recommendations_table(answer)] if recommend else []
     pages = () if output is None else sorted(output.glob("*.html")) or [output]
     common.answer(as_json, content, *tables, *(str(page.absolute()) for page in pages))
 
@@ -320,22 +320,6 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
         example = "tpcsweep plan 0.8Gbit/s --rtt 40ms results/demo"
         raise click.UsageError(f"Give TARGET and RESULTS, as in {example}")
     return target, Path(words[1])
-
-
-@contextlib.contextmanager
-def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
-    """Yield the file with a dataset's fits: the one next to it if current, or a temporary one."""
-    from tpcsweep.dataset import load
-    from tpcsweep.models import current, fit_all
-
-    if (beside := current(dataset)) is not None:
-        yield beside
-        return
-    click.echo(f"{dataset}: its folder has no current models.json. Fitting the models …", err=True)
-    with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
-        fits = Path(folder, "models.json")
-        fit_all(load(whole), fits)
-        yield fits
 
 
 def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:

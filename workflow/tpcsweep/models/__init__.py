@@ -12,7 +12,7 @@ import xarray as xr
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from tpcsweep.configuration.sides import DATASET
-from tpcsweep.files import is_up_to_date, write_json
+from tpcsweep.files import checksum, is_file, write_json
 from tpcsweep.linux import signals
 from tpcsweep.models.base import Model
 from tpcsweep.models.choice import LEARNED, Choice, choose
@@ -25,27 +25,30 @@ from tpcsweep.models.predictor import Predictor
 __all__ = ["MODELS", "Fit", "Model", "Observations", "Predictor"]
 __all__ += ["choose", "fit", "fit_process", "fit_table", "observe"]
 
-FORMAT = 5
+FORMAT = 6
+
+_MOST_FORMULAS = 4
 
 FILE = "models.json"  # name of the file with fits next to a study's dataset
 
 
-def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
+def fit_all(summary: xr.Dataset, path: Path, processes: int = 1, dataset: Path | None = None) -> None:
     """Fit every model to a dataset, choose the best, and write fits and choice to `path` for `read_fits`.
 
     The fits run in `processes` worker processes. If no cell was measured well, the file has the reason and no fits.
+    `dataset` is the file that the summary was read from, as in `save_fits`.
     """
     try:
         observations = observe(summary)
     except NothingMeasuredError as error:
-        save_fits(path, str(summary.attrs["title"]), {}, Choice(problems=(str(error),)))
+        save_fits(path, str(summary.attrs["title"]), {}, Choice(problems=(str(error),)), dataset)
         return
     # Without a limit on threads each worker uses all cores.
     with threadpool_limits(1), signals.workers(processes) as pool:
         fitted = pool.map(partial(fit, observations=observations), MODELS.values())
         fits = dict(zip(MODELS, fitted, strict=True))
         choice = choose(MODELS, observations, fits, pool=pool)
-    save_fits(path, observations.label, fits, choice)
+    save_fits(path, observations.label, fits, choice, dataset)
 
 
 class SavedError(ValueError):
@@ -59,6 +62,7 @@ class Saved:
     label: str  # description of the data, such as "sweep demo, measured on netns"
     fits: Mapping[str, Fit]
     choice: Mapping[str, Any]  # result of `Choice.to_dict`
+    dataset: str = ""  # checksum of the file with the cells
 
     @property
     def chosen(self) -> bool:
@@ -73,16 +77,35 @@ class Saved:
             raise SavedError(f"{self.label}: no model was chosen: {'; '.join(self.choice['problems'])}")
         return self.fits[name]
 
+    @property
+    def formulas(self) -> list[Fit]:
+        """Fits of the best formula, and of at most three others whose difference from the best may be chance."""
+        tied = [row["model"] for row in self.choice.get("scores", ()) if row["tied"]]
+        others = [self.fits[name] for name in tied if name in self.fits and name != self.choice["formula"]]
+        return [self.formula, *(fit for fit in others if fit.ok)][:_MOST_FORMULAS]
+
     def best(self, observations: Observations) -> Predictor:
         """Return the predictor inside the data, fitted to `observations` if learned. Raises SavedError without one."""
         learner = LEARNED.get(self.choice["best"])
         return self.formula if learner is None else learner(observations)
 
 
-def save_fits(path: Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
-    """Write fits and choice to a file, replacing it atomically."""
-    contents = {name: fit.to_dict() for name, fit in fits.items()}
-    write_json(path, {"format": FORMAT, "label": label, "fits": contents, "choice": choice.to_dict()})
+def save_fits(
+    path: Path, label: str, fits: Mapping[str, Fit], choice: Choice, dataset: Path | None = None
+) -> None:
+    """Write fits and choice to a file, replacing it atomically.
+
+    The file contains the checksum of the fitted `dataset`, by default of the study's dataset next to it.
+    """
+    dataset = dataset or path.with_name(DATASET)
+    content = {
+        "format": FORMAT,
+        "dataset": checksum(dataset) if is_file(dataset) else "",
+        "label": label,
+        "fits": {name: fit.to_dict() for name, fit in fits.items()},
+        "choice": choice.to_dict(),
+    }
+    write_json(path, content)
 
 
 def read_fits(path: str | Path) -> Saved:
@@ -92,20 +115,23 @@ def read_fits(path: str | Path) -> Saved:
         if content["format"] != FORMAT:
             raise KeyError("format")
         fits = {name: Fit.from_dict(about) for name, about in content["fits"].items()}
-        return Saved(content["label"], fits, content["choice"])
+        return Saved(content["label"], fits, content["choice"], content["dataset"])
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise SavedError(
             f"{path}: no fits of format {FORMAT} ({error!r}). Delete the file and run snakemake again."
         ) from error
 
 
-def current(dataset: Path) -> Path | None:
-    """Return the file with the fits of a study's dataset, or None if missing, outdated or unreadable."""
-    file = dataset.with_name(FILE)
-    if dataset.name != DATASET or not is_up_to_date(file, dataset):
-        return None
+def current(dataset: Path, file: Path | None = None) -> Path | None:
+    """Return the file with the fits of a dataset, or None if it is missing, unreadable or of other cells.
+
+    By default it is the file next to a study's dataset. The dataset's checksum decides, because copies have new times.
+    """
+    if file is None:
+        if dataset.name != DATASET:
+            return None
+        file = dataset.with_name(FILE)
     try:
-        read_fits(file)
-    except SavedError:
+        return file if read_fits(file).dataset == checksum(dataset) else None
+    except (SavedError, OSError, UnicodeDecodeError):
         return None
-    return file

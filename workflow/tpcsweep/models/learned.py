@@ -128,11 +128,11 @@ def fit_process(observations: Observations) -> GaussianProcess:
     outputs = groups["log"].median().to_numpy(float)
     errors = groups["relative"].mean().to_numpy(float) / np.sqrt(counts)
     generator = np.random.default_rng(SEED)
-    held = _some(len(outputs), _HOLD, generator)
+    held = some_rows(len(outputs), generator)
     inputs, outputs, errors = inputs[held], outputs[held], errors[held]
-    scale = float(outputs.std()) or 1.0
-    regressor = _regressor(inputs, outputs, errors / scale, _some(len(outputs), _LEARN, generator))
-    noise = math.sqrt(float(regressor.kernel_.k2.noise_level)) * scale
+    regressor, noise, scale = fit_regressor(
+        inputs, outputs, errors, generator, np.ones(inputs.shape[1]), (0.05, 1e3)
+    )
     repeated = float(groups["log"].var().mean())  # NaN without repetitions
     single = math.sqrt(noise**2 + (repeated if math.isfinite(repeated) else float(np.mean(errors**2))))
     place, row = np.repeat(np.arange(len(held)), counts[held]), np.concatenate([cells[at] for at in held])
@@ -165,14 +165,43 @@ def leave_one_out(regressor: Any) -> tuple[Floats, Floats]:
     return np.ravel(regressor.alpha_) / inverse, 1 / np.sqrt(inverse)
 
 
-def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray[np.int64]) -> Any:
+def fit_regressor(
+    inputs: Floats,
+    outputs: Floats,
+    errors: Floats,
+    generator: np.random.Generator,
+    lengths: Floats | float,
+    bounds: tuple[float, float],
+) -> tuple[Any, float, float]:
+    """Fit scikit-learn's process to points × features; errors are standard deviations of the outputs.
+
+    The kernel has the `lengths` at the start, one for each feature or one for all, and they stay within the bounds.
+    Returns the process, the standard deviation of outputs about its surface that the errors do not explain, and the
+    scale of the outputs.
+    """
+    scale = float(outputs.std()) or 1.0
+    kernel = _kernel(lengths, bounds)
+    regressor = _regressor(
+        inputs, outputs, errors / scale, some_rows(len(outputs), generator, _LEARN), kernel
+    )
+    return regressor, math.sqrt(float(regressor.kernel_.k2.noise_level)) * scale, scale
+
+
+def _kernel(lengths: Floats | float, bounds: tuple[float, float]) -> Any:
+    from sklearn.gaussian_process import kernels  # type: ignore[import-untyped]
+
+    matern = kernels.Matern(lengths, bounds, nu=2.5)
+    return kernels.ConstantKernel(1.0, (1e-2, 1e2)) * matern + kernels.WhiteKernel(1e-2, (1e-6, 1.0))
+
+
+def _regressor(
+    inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray[np.int64], kernel: Any
+) -> Any:
     """Return scikit-learn's process of all points, with lengths from the `learned` rows and scaled errors."""
     # Importing scikit-learn takes a second, and other models do not need it.
     from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-    from sklearn.gaussian_process import GaussianProcessRegressor, kernels  # type: ignore[import-untyped]
+    from sklearn.gaussian_process import GaussianProcessRegressor
 
-    lengths = kernels.Matern(np.ones(inputs.shape[1]), (0.05, 1e3), nu=2.5)
-    kernel = kernels.ConstantKernel(1.0, (1e-2, 1e2)) * lengths + kernels.WhiteKernel(1e-2, (1e-6, 1.0))
     settings: dict[str, Any] = {"normalize_y": True, "random_state": SEED}
     with warnings.catch_warnings():
         # A length at its bound means an axis without influence, which is no fault.
@@ -186,7 +215,8 @@ def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray
     return whole.fit(inputs, outputs)
 
 
-def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def some_rows(count: int, generator: np.random.Generator, most: int = _HOLD) -> NDArray[np.int64]:
+    """Return all rows, or `most` of them at random: the time of a process grows with the cube."""
     if count <= most:
         return np.arange(count)
     return np.sort(generator.choice(count, most, replace=False))
@@ -246,7 +276,6 @@ class LookupTable(Predictor):
     scatter: Scatter  # scatter of single measurements about the table without their points
     medians: Scatter  # scatter of the medians of points
     name = "table"
-    margin = 0.5  # with 1.0, 28 % of plans at 80 % fell short: benchmarks/held_out.py
     about = "Lookup table: medians of the cells, and straight lines between them"
 
     def estimate(self, points: Cells) -> Floats:

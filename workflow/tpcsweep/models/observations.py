@@ -47,7 +47,8 @@ class Observations:
 
     frame: pd.DataFrame
     """One row for each cell and repetition.
-    Its columns are axes, fixed parameters, throughput, errors, deployment, point, run and flags."""
+    Its columns are axes, fixed parameters, throughput, errors, deployment, point, run and flags. `interval_error` is
+    the standard error behind the interval alone, NaN without one."""
     axes: tuple[str, ...]
     """Names of parameters with several values, in the dataset's order, without `repetition`."""
     label: str = ""  # description of the data for figures, such as "sweep demo, measured on netns"
@@ -135,6 +136,7 @@ def observe(ds: xr.Dataset, most: int = LARGEST_FULL_FIT) -> Observations:
     frame["point"] = _key(grouped, frame.index)
     deployed = {name: values for name, values in grouped.items() if name not in CELL}
     frame["deployment"] = _key(deployed, frame.index)
+    frame["interval_error"] = frame["error"]  # NaN without an interval
     frame["error"], frame["level"], frame["relative"] = _errors(frame)
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     elsewhere = "elsewhere, imported from" if ds.attrs.get("testbed_kind") == IMPORTED else "on"

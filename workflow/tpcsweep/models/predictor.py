@@ -154,8 +154,6 @@ class Predictor(ABC):
 
     domain: Domain
     problems: tuple[str, ...] = ()  # problems during the fit
-    margin = 1.0
-    """Share of its risk that a plan may take; the cheapest of many settings tends to be overestimated."""
 
     @property
     @abstractmethod
@@ -174,6 +172,11 @@ class Predictor(ABC):
     @abstractmethod
     def draws(self, points: Cells, count: int = 200) -> Floats:
         """Return possible results of measuring each point once under equal luck, in Gbit/s: draws × points."""
+
+    @property
+    def trend(self) -> Predictor:
+        """Predictor without the results of single cells."""
+        return self
 
     @abstractmethod
     def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:

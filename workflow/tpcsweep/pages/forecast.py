@@ -17,8 +17,9 @@ from tpcsweep.figures.labels import name_text
 from tpcsweep.models import Observations, Predictor, observe, read_fits
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
-from tpcsweep.planning.plan import best_measured, plan, select_models
-from tpcsweep.planning.recommendations import spaced_rtts
+from tpcsweep.planning.anchored import anchor
+from tpcsweep.planning.plan import answers, best_measured, plan
+from tpcsweep.planning.recommendations import EVERY, spaced_rtts
 from tpcsweep.variables import REMEDIES
 
 _MOST_TABLES = 48  # of plans in a page
@@ -37,14 +38,15 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
     if not fits.chosen:
         return None
     observations = observe(summary)
-    model, formula, _ = select_models(fits, observations, {})
+    model = fits.best(observations)
     points = summary[["throughput"]].isel({REPETITION: 0}, drop=True)
     names = [str(name) for name in points.coords if name in Parameters.model_fields]
     fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
-    plans = _plans(model, formula, observations)
+    planner = anchor(fits.formulas, observe(summary, EVERY))
+    plans = _plans(planner, observations)
     surest = plans["tables"][0][-1:] if plans else []
     shown = {
-        "name": name_text(model.name),
+        "name": planner.name,
         "formula": {
             "name": name_text(fits.formula.name),
             "title": fits.formula.model.title,
@@ -60,7 +62,7 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
     return Forecast(fitted, shown)
 
 
-def _plans(model: Predictor, formula: Predictor | None, observations: Observations) -> dict[str, Any] | None:
+def _plans(model: Predictor, observations: Observations) -> dict[str, Any] | None:
     """Return for each RTT, and each value of other axes, the cheapest settings, each with its assured throughput."""
     domain = model.domain
     others: dict[str, list[Any]] = {
@@ -76,7 +78,7 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
     tables, measured = [], []
     for values, rtt in itertools.product(combined, rtts):
         given = {**dict(zip(others, values, strict=True)), **({"rtt": rtt} if "rtt" in domain.ranges else {})}
-        tables.append(list(_cheapest(model, formula, given)))
+        tables.append(list(_cheapest(model, given)))
         measured.append(best_measured(observations, given))
     return {
         "rtts": rtts,
@@ -90,19 +92,14 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
     }
 
 
-def _cheapest(
-    model: Predictor, formula: Predictor | None, given: Mapping[str, Any]
-) -> Iterator[list[float | str]]:
-    """Yield settings, cheapest first, whose assured throughput exceeds that of all cheaper ones."""
-    answer = plan(model, _SMALLEST, PROBABILITY, formula=formula, **given)
-    most = 0.0
-    for row in answer.settings.to_dict("records"):
-        if row["assured"] > most:
-            most = row["assured"]
-            cores = value_text("cores", row["cores"])
-            spread = between(row["throughput_low"], row["throughput_high"])
-            expected = f"{short(row['throughput'])} ({spread})"
-            yield [most, short(most), expected, cores, str(row["origins"]), str(row["streams"])]
+def _cheapest(model: Predictor, given: Mapping[str, Any]) -> Iterator[list[float | str]]:
+    """Yield the answers to all targets in the order of the targets: the largest target of each, and its setting."""
+    for most, row in answers(plan(model, _SMALLEST, PROBABILITY, **given).settings):
+        spread = between(row["throughput_low"], row["throughput_high"])
+        expected = f"{short(row['throughput'])} ({spread})"
+        cores = value_text("cores", row["cores"])
+        assured = short(row["assured"])
+        yield [most, assured, expected, cores, str(row["origins"]), str(row["streams"])]
 
 
 _RAISED = {

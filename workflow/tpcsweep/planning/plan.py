@@ -5,7 +5,7 @@ All functions are pure. Throughput is in Gbit/s, RTT in ms, other parameters are
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, value_text
 from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
-from tpcsweep.models import Fit, Observations, Predictor, Saved, fit
+from tpcsweep.models import Observations, Predictor
 from tpcsweep.models.base import DEFAULTS, json_content
 from tpcsweep.models.predictor import Domain, interval
 from tpcsweep.numbers import plain, short
@@ -31,6 +31,8 @@ DRAWS = 1000
 FIGURES = ("throughput", "throughput_low", "throughput_high", "assured", "probability", "extrapolated")
 """Columns of a setting's predictions; throughputs in Gbit/s."""
 
+_CORES_SHARE = 0.25  # differences of parts of a core below this share do not matter
+_STREAMS_POWER = 1 / 8  # weight of streams against parts of a core
 _NEARLY = 0.99  # share of the best that counts as equally good
 _WHOLE = 48  # values of a knob of whole numbers
 _PARTS = 24  # values of fractional cores
@@ -74,7 +76,8 @@ class Plan:
     def largest(self) -> pd.Series:
         """Cheapest setting with a throughput within 1 % of the largest."""
         throughput = self.settings["throughput"]
-        return self.settings[throughput >= _NEARLY * throughput.max()].iloc[0]
+        enough = self.settings[throughput >= _NEARLY * throughput.max()]
+        return enough.loc[cheapest_row(enough)]
 
     @property
     def surest(self) -> pd.Series | None:
@@ -82,7 +85,8 @@ class Plan:
         likely = self.settings["probability"]
         if self.reached or not likely.max() > 0:
             return None
-        return self.settings[likely >= _NEARLY * likely.max()].iloc[0]
+        enough = self.settings[likely >= _NEARLY * likely.max()]
+        return enough.loc[cheapest_row(enough)]
 
     @property
     def extrapolation(self) -> pd.Series | None:
@@ -142,7 +146,35 @@ class Plan:
 
     def _first(self, settings: pd.DataFrame) -> pd.Series | None:
         enough = self._enough(settings)
-        return enough.iloc[0] if len(enough) else None
+        return enough.loc[cheapest_row(enough)] if len(enough) else None
+
+
+def cheapest_row(settings: pd.DataFrame) -> Any:
+    """Return the label of the cheapest row: fewest cores, then fewest origins, then fewest streams.
+
+    Cores that differ by less than a quarter, and by less than one core, count as equal. Among these and the fewest
+    origins, the product of cores and the eighth root of streams decides: a fifth of a core's part is worth 14 of 17
+    streams, and no part is worth one of three.
+    """
+    cores = settings["cores"]
+    least = cores.min()
+    equal = settings[(cores == least) | (cores < min((1 + _CORES_SHARE) * least, least + 1))]
+    few = equal[equal["origins"] == equal["origins"].min()]
+    # Without a quota the streams decide alone.
+    cost = np.where(np.isfinite(few["cores"]), few["cores"], 1.0) * few["streams"] ** _STREAMS_POWER
+    return cost.idxmin()
+
+
+def answers(settings: pd.DataFrame) -> Iterator[tuple[float, pd.Series]]:
+    """Yield the cheapest settings for all targets, ascending, each with the largest target that it answers."""
+    left = settings[settings["assured"] > 0]
+    while len(left):
+        best = left.loc[cheapest_row(left)]
+        # The answer changes with a target that it does not reach, or that no setting with the fewest cores reaches.
+        fewest = left.loc[left["cores"] == left["cores"].min(), "assured"].max()
+        most = min(float(best["assured"]), float(fewest))
+        left = left[left["assured"] > most]
+        yield most, best
 
 
 def plan(
@@ -150,23 +182,21 @@ def plan(
     target: float | str | None,
     probability: float | str = PROBABILITY,
     *,
-    formula: Predictor | None = None,
     observations: Observations | None = None,
     data: str = "",
     **fixed: object,
 ) -> Plan:
     """Find the cheapest setting with which one measurement reaches the target with the probability.
 
-    Cheaper means fewer cores, then fewer origins, then fewer streams. The search covers the ranges of the data
+    `cheapest_row` says which setting is cheaper. The search covers the ranges of the data
     including every measured value: whole numbers, thinned if there are many, and fractional cores in steps of some
     percent if the data have any. If no setting reaches the target, the search continues to four times the largest
     values; these settings are in `beyond`.
 
     Args:
-        model: A fit, or a predictor that learned from the cells.
+        model: What predicts measurements, such as `anchored.anchor` of a formula and the cells.
         target: Gbit/s, or text with a unit.
         probability: A share, or text with a unit.
-        formula: Model for questions and settings beyond the data; None for `model`.
         observations: Measured cells; a note names the best of them if the target is not reached.
         data: The data that the model was fitted to, for figures.
         **fixed: Parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
@@ -178,8 +208,6 @@ def plan(
     wanted, sure, given = question.target, question.probability, question.given
     if wanted is None:
         raise refused("target", "nothing", 'this key is needed, such as "100 Gbit/s"')
-    beyond_data = formula or model
-    model = select_model(model, formula, given)
     [settings] = evaluate(model, candidates(model.domain, given), sure, [wanted])
     beyond = settings.iloc[:0]
     reached = bool((settings["assured"] >= wanted).any())
@@ -188,10 +216,10 @@ def plan(
         knobs = list(KNOBS)
         wider = wider[(wider[knobs] > settings[knobs].max()).any(axis=1)].reset_index(drop=True)
         if len(wider):
-            [beyond] = evaluate(beyond_data, wider, sure, [wanted])
+            [beyond] = evaluate(model, wider, sure, [wanted])
     measured = "" if reached or observations is None else best_measured(observations, given)
     notes = [measured, _MEANING, *model.problems, *_outside(model.domain, given)]
-    notes += [*_without_effect(model, settings), *_price(settings, wanted, sure)]
+    notes += _without_effect(model.trend, settings)
     shown, further = (table[[*KNOBS, *FIGURES]] for table in (settings, beyond))
     return Plan(wanted, sure, model.name, given, shown, further, tuple(filter(None, notes)), data)
 
@@ -207,49 +235,6 @@ def best_measured(observations: Observations, given: Given) -> str:
     best = rows.loc[rows["throughput"].idxmax()]
     knobs = ", ".join(f"{name} {value_text(name, best[name])}" for name in KNOBS if name in best)
     return f"The best measured cell has {short(best['throughput'])} Gbit/s: {knobs}."
-
-
-def select_model(model: Predictor, formula: Predictor | None, given: Given) -> Predictor:
-    """Return the formula if it exists and a given number lies beyond the data, otherwise the model."""
-    single = {name: value for name, value in given.items() if not isinstance(value, str | tuple)}
-    numbers = {name: np.array(model_inputs(value)) for name, value in single.items()}
-    return formula if formula is not None and model.domain.outside(numbers).any() else model
-
-
-def select_models(saved: Saved, observations: Observations, given: Given) -> tuple[Predictor, Predictor, str]:
-    """Return the model inside the data, the formula beyond them, and a description of the data.
-
-    Formulas ignore words. If only some cells have the given words, the formula is fitted to these cells. Raises
-    ConfigurationError if no cell has a given word, SavedError if no model was chosen.
-    """
-    frame, label = observations.frame, saved.label
-    rows, problems = np.ones(len(frame), bool), []
-    for name, word in given.items():
-        if not isinstance(word, str) or name not in frame:
-            continue
-        values = frame[name].astype(str)
-        if not (values == word).any():
-            problems.append(Problem(name, repr(word), f"a value in the data: {', '.join(values.unique())}"))
-        rows &= (values == word).to_numpy()
-    if problems:
-        raise ConfigurationError(problems)
-    best, formula = saved.best(observations), saved.formula
-    if rows.all():
-        return best, formula, label
-    formula = fit(formula.model, observations.take(rows))
-    words = ", ".join(f"{name} {word}" for name, word in given.items() if isinstance(word, str))
-    return (formula, formula, f"{label}, {words} alone") if isinstance(best, Fit) else (best, formula, label)
-
-
-def _price(settings: pd.DataFrame, target: float, probability: float) -> list[str]:
-    """Describe the setting that would suffice without the model's margin, if it differs."""
-    likely = settings[settings["probability"] >= probability]
-    if likely.empty or likely["assured"].iloc[0] >= target:
-        return []
-    first = likely.iloc[0]
-    knobs = ", ".join(f"{name} {value_text(name, first[name])}" for name in KNOBS)
-    chance = f"{100 * first['probability']:.1f} %"
-    return [f"Without the margin for choosing among settings, {knobs} would be enough ({chance})."]
 
 
 def _outside(domain: Domain, fixed: Given) -> list[str]:
@@ -295,13 +280,12 @@ def evaluate(
 ) -> list[pd.DataFrame]:
     """Add the predictions of one measurement to settings; return one table for each target.
 
-    `throughput` is the fit; `throughput_low` and `throughput_high` are the ends of the 95 % interval of measurements. A
-    measurement reaches `assured` with the requested probability, adjusted by the model's margin for choosing among
-    settings. It reaches the target with `probability`. `extrapolated` is true beyond the data. Raises ValueError if the
-    model has no value at some setting.
+    `throughput` is the prediction; `throughput_low` and `throughput_high` are the ends of the 95 % interval of
+    measurements. A measurement reaches `assured` with the requested probability, and the target with `probability`.
+    `extrapolated` is true beyond the data. Raises ValueError if the model has no value at some setting.
     """
     # Index of the draw that at least this share of draws reaches.
-    place = int(DRAWS * (1 - probability) * model.margin + 1e-9)
+    place = int(DRAWS * (1 - probability) + 1e-9)
     figures, chances = [], []
     for start in range(0, len(grid), _BLOCK):
         points = grid.iloc[start : start + _BLOCK].reset_index(drop=True)

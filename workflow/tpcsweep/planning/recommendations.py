@@ -2,6 +2,7 @@
 """Answer a question about a dataset, also as tables: a plan for the target, and streams for each RTT and target."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tpcsweep.configuration.parameters import value_text
-from tpcsweep.configuration.problems import ConfigurationError, validated
+from tpcsweep.configuration.problems import ConfigurationError, Problem, validated
 from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
 from tpcsweep.dataset import load
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.models import Observations, Predictor, SavedError, observe, read_fits
 from tpcsweep.models.base import DEFAULTS, json_content
 from tpcsweep.models.observations import NothingMeasuredError
+from tpcsweep.models.predictor import Domain
 from tpcsweep.numbers import between, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Question
-from tpcsweep.planning.plan import FRONT, Plan, candidates, evaluate, plan, select_model, select_models
+from tpcsweep.planning.anchored import anchor
+from tpcsweep.planning.plan import FRONT, Plan, candidates, evaluate, plan
 from tpcsweep.variables import TABLES, Variable
 
 EXPECTED = (ConfigurationError, SavedError, NothingMeasuredError, MissingExtraError)
@@ -35,7 +38,12 @@ COLUMNS = {name: Variable(*row) for name, row in TABLES["recommendations"].items
 """Columns of recommendations; if no setting reaches the target, the row has the likeliest setting."""
 
 _MOST_RTTS = 8
-_SMALLEST = 0.02  # smallest target as a share of the largest throughput
+SHARES = (0.5, 0.8, 0.9, 0.95)
+"""Targets of recommendations, as shares of the path's bandwidth."""
+
+EVERY = sys.maxsize
+"""Number of cells of a dataset that decide on their own settings; fits may use fewer."""
+
 _EXTRAPOLATED = "* extrapolated: beyond the data"
 
 
@@ -74,20 +82,42 @@ class Answer:
         return {**self.plan.to_dict(), "recommendations": self.recommendations()}
 
 
+def check_question(dataset: Path, content: Mapping[str, Any], recommendations: bool) -> None:
+    """Check a question against the cells of a dataset, before models are fitted. Raises one of `EXPECTED`.
+
+    Recommendations need no RTT.
+    """
+    question = validated(Question, content)
+    observations = observe(load(dataset), EVERY)
+    problems = []
+    for name, word in question.given.items():
+        if isinstance(word, str) and name in observations.frame:
+            values = observations.frame[name].astype(str).unique()
+            if word not in values:
+                problems.append(Problem(name, repr(word), f"a value in the data: {', '.join(values)}"))
+    if problems:
+        raise ConfigurationError(problems)
+    domain = Domain.from_observations(observations)
+    given = dict(question.given)
+    if recommendations and question.target is None:
+        given.setdefault("rtt", domain.ranges.get("rtt", (DEFAULTS["rtt"],))[0])
+    candidates(domain, given)
+
+
 def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], recommendations: bool) -> Answer:
-    """Answer a question from a dataset and its fits, by the model that best predicted left-out cells.
+    """Answer a question from the cells of a dataset, and from the formula that best predicted left-out cells.
 
     `content` has the fields of `Question`. Raises one of `EXPECTED`.
     """
     question = validated(Question, content)
-    observations = observe(load(dataset))
-    model, formula, data = select_models(read_fits(models), observations, question.given)
+    saved, observations = read_fits(models), observe(load(dataset), EVERY)
+    model = anchor(saved.formulas, observations)
     planned = None
     if question.target is not None:
-        planned = plan(model, formula=formula, observations=observations, data=data, **question.content)
+        planned = plan(model, observations=observations, data=saved.label, **question.content)
     places = measured_rtts(observations)
-    table = recommend(model, places, formula=formula, **question.content) if recommendations else None
-    return Answer(question, planned.model if planned else model.name, data, planned, table)
+    table = recommend(model, places, **question.content) if recommendations else None
+    return Answer(question, model.name, saved.label, planned, table)
 
 
 def recommend(
@@ -95,28 +125,29 @@ def recommend(
     rtts: Sequence[float] = (),
     target: float | str | None = None,
     probability: float | str = PROBABILITY,
-    formula: Predictor | None = None,
     **fixed: object,
 ) -> pd.DataFrame:
     """Return the cheapest setting for each RTT and target: rows with `COLUMNS`, as `plan` defines them.
 
     Arguments and errors are those of `plan`. `rtts` are in ms; by default a few from the smallest to the largest of the
-    data; a given `rtt` is added. Targets are 1, 2, 5, 10 … of a decimal place up to the largest predicted throughput,
-    and `target`.
+    data; a given `rtt` is added. Targets are 50, 80, 90 and 95 % of the path's bandwidth (of the largest predicted
+    throughput if the bandwidth is unknown), and `target`.
     """
     question = validated(Question, {"target": target, "probability": probability, **fixed})
     given, sure = dict(question.given), question.probability
     places = {*(rtts or spaced_rtts(model)), *([] if question.rtt is None else [float(question.rtt)])}
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}
-    models = {rtt: select_model(model, formula, {**given, "rtt": rtt}) for rtt in grids}
-    most = max(float(models[rtt].estimate(grid).max()) for rtt, grid in grids.items())
-    targets = sorted({*_targets(most), *([] if question.target is None else [question.target])})
+    bandwidth = question.bandwidth or model.domain.fixed.get("bandwidth", math.inf)
+    if not math.isfinite(bandwidth):
+        bandwidth = max(float(model.estimate(grid).max()) for grid in grids.values())
+    wanted_shares = {float(f"{share * bandwidth:.3g}") for share in SHARES}
+    targets = sorted(wanted_shares | (set() if question.target is None else {question.target}))
     connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", DEFAULTS["tcp_streams"]))
     rows = []
     for rtt, grid in grids.items():
-        tables = evaluate(models[rtt], grid, sure, targets)
+        tables = evaluate(model, grid, sure, targets)
         for wanted, table in zip(targets, tables, strict=True):
-            one = Plan(wanted, sure, models[rtt].name, given, table, table.iloc[:0])
+            one = Plan(wanted, sure, model.name, given, table, table.iloc[:0])
             best = next(row for row in (one.cheapest, one.surest, one.largest) if row is not None)
             about = {"rtt": rtt, "target": wanted, "tcp_streams": connections, "reached": one.reached}
             rows.append({**best, **about})
@@ -195,11 +226,3 @@ def spaced_rtts(model: Predictor, count: int = _MOST_RTTS) -> list[float]:
     low, high = model.domain.ranges["rtt"]
     steps = np.geomspace(max(low, 1.0), max(high, 1.0), count)
     return sorted({low, *(float(f"{step:.2g}") for step in steps[1:-1] if low < step < high), high})
-
-
-def _targets(most: float) -> list[float]:
-    if not most > 0:
-        return []
-    first = math.floor(math.log10(_SMALLEST * most))
-    steps = (float(f"{digit}e{place}") for place in range(first, first + 4) for digit in (1, 2, 5))
-    return [step for step in steps if _SMALLEST * most <= step <= most]
