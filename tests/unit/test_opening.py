@@ -39,10 +39,10 @@ def of_bytes(content: bytes) -> Way:
     [
         (of_bytes(b""), "it is empty", "a dataset of tpcsweep"),
         (of_bytes(b"streams,gbps\n1,2\n"), "it is no file of NetCDF 4", "`tpcsweep import` reads tables"),
-        (of_bytes(WHOLE[:5]), "it is no file of NetCDF 4", "a dataset of tpcsweep"),
+        (of_bytes(WHOLE[:5]), "it is damaged or cut short", "copy it again"),
         (of_bytes(WHOLE[:600_000]), "it is damaged or cut short", "copy it again"),
         (of_bytes(WHOLE[:100] + bytes(3000) + WHOLE[3100:]), "it is damaged or cut short", "copy it again"),
-        (of_bytes(b"PK\x03\x04" + bytes(100)), "it is no file of NetCDF 4", "a dataset of tpcsweep"),
+        (of_bytes(b"PK\x03\x04" + bytes(100)), "it is a ZIP file.*", "a dataset of tpcsweep"),
         (Path.mkdir, "Is a directory", "a file that you may read"),
         (lambda file: file.symlink_to("nowhere"), "No such file or directory", "a file that you may read"),
     ],

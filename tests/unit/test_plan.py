@@ -138,7 +138,7 @@ def test_what_is_given_is_searched_and_no_measurement_is_above_the_bandwidth() -
     [
         ({"target": 1}, "rtt: given nothing, allowed: this key is needed, for rtt varies in the data: 2 ms"),
         ({"target": None, "rtt": 20}, "target: given nothing, allowed: this key is needed"),
-        ({"target": "1 GB", "rtt": 20}, "target: given '1 GB', allowed: a rate"),
+        ({"target": "1 GB", "rtt": 20}, "target: given '1 GB', allowed: 1 Gbit/s or 1 GB/s? a rate"),
         ({"target": 1, "rtt": "5 MiB"}, "rtt: given '5 MiB', allowed: a time"),
         ({"target": 1, "rtt": [5, 6]}, "rtt: given a list, allowed: one value"),
         ({"target": 1, "rtt": 20, "stream": 4}, "stream: given an unknown key, allowed: streams?"),

@@ -238,7 +238,7 @@ def _reason(file: Path) -> tuple[str, str]:
         way = "one without a lock; HDF5_USE_FILE_LOCKING=FALSE in the environment reads it as it is"
         why = _LOCKS.get(error.errno or 0)
         return why or str(error.strerror), way if why else "a file that you may read"
-    if start == b"\x89HDF\r\n\x1a\n":
+    if start[:4] == b"\x89HDF":
         way = "a whole file: copy it again, or delete it and run snakemake again"
         return "it is damaged or cut short", way
     why = f"it is {kind}" if (kind := file_kind(start)) else "it is no file of NetCDF 4"
