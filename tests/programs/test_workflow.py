@@ -207,7 +207,7 @@ def test_a_deployed_folder_has_its_configuration(elsewhere: Path) -> None:
     (elsewhere / "Snakefile").write_text(f'configfile: "config/config.yaml"\n{MODULE}')
     planned("--quiet", "rules", folder=elsewhere)
     done = snakemake("-c1", "-n", "--config", "sweep=mien", folder=elsewhere)
-    assert "sweep: given 'mien', allowed: mine? one of" in done.stdout.splitlines()[-1]
+    assert "sweep: given 'mien', allowed: mine? or another of" in done.stdout.splitlines()[-1]
     assert done.returncode != 0
 
 

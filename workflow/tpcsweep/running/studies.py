@@ -131,7 +131,8 @@ class Studies(dict[str, Study]):
 
     @property
     def cells(self) -> list[str]:
-        return [file for study in self.sweeps for file in self._sources(study.folder.name)]
+        """Files of all cells, and the markers of deployments that measure some of them again."""
+        return [file for study in self.sweeps for file in self._sources(study.folder.name)] + self._again
 
     @cached_property
     def stale(self) -> dict[str, list[Cell]]:
@@ -139,7 +140,7 @@ class Studies(dict[str, Study]):
         return {study.folder.name: list(stale_cells(study)) for study in self.measured}
 
     @property
-    def again(self) -> list[str]:
+    def _again(self) -> list[str]:
         """Markers of the deployments of damaged and stale cells, whose files Snakemake takes for finished."""
         logs = (
             study.folder / "logs" / deployment
