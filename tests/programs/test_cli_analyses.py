@@ -51,7 +51,10 @@ def test_the_page_of_a_shipped_dataset_is_written_to_results(here: Path) -> None
     done = tpcsweep("page", SURFACE)
     page = here / "results/surface.html"
     assert (done.exit_code, done.output) == (0, f"{page}\n")
-    assert "0.998 Gbit/s" in BeautifulSoup(page.read_text(), "html.parser").get_text()
+    assert (
+        "33 of 197 cells without warnings fill the path"
+        in BeautifulSoup(page.read_text(), "html.parser").get_text()
+    )
 
 
 def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
