@@ -172,6 +172,9 @@ def test_fits_belong_to_the_cells_and_not_to_times_of_files(
     alone = shutil.copy(here / "results/demo/dataset.nc", here / "alone.nc")
     assert tpcsweep(*question, alone).stderr == ""  # the same cells under another name
     assert fits.read_bytes() == b"{}"
+    with monkeypatch.context() as other:
+        other.setattr("importlib.metadata.version", lambda _: "0.0.1")  # its formulas may differ
+        assert tpcsweep(*question, alone).stderr.endswith("Fitting the models …\n")
     (here / "cache/fits").rename(here / "cache/old")
     (here / "cache/fits").touch()  # a cache that cannot be written
     assert tpcsweep(*question, alone).stderr.endswith("Fitting the models …\n")

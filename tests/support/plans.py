@@ -167,11 +167,18 @@ def on_left_out(
 
 
 def judged(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add whether answers suffice, and whether they need at most 25 % more cores than the cheapest true setting."""
-    answered = rows["answered"]
-    enough = (rows["chance"] >= rows["stated"]).astype(float).where(answered)
+    """Add whether answers suffice, and whether they need at most 25 % more cores than the cheapest true setting.
+
+    Both are NaN for a question without an answer. An answer on a law suffices if the true chance is the stated one; one
+    on left-out cells, if the chosen cell reached the target.
+    """
+    enough = rows["chance"] >= rows["stated"] if "chance" in rows else rows["reached"].eq(True)
+    cheap = rows["cores"] <= DEARER + 1e-9
     return rows.assign(
-        sufficient=enough, cheap=(rows["cores"] <= DEARER + 1e-9).astype(float).where(answered)
+        **{
+            name: yes.astype(float).where(rows["answered"])
+            for name, yes in (("sufficient", enough), ("cheap", cheap))
+        }
     )
 
 

@@ -5,10 +5,11 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 from tpcsweep.dataset import load
-from tpcsweep.files import checksum
+from tpcsweep.files import checksum, write_text
 from tpcsweep.models import FILE, FORMAT, current, fit_all
 
 
@@ -16,7 +17,7 @@ from tpcsweep.models import FILE, FORMAT, current, fit_all
 def fits_of(dataset: Path, whole: Path, report: Callable[[str], None]) -> Iterator[Path]:
     """Yield the file with a dataset's fits: the one in its folder, a cached one, or a new one.
 
-    `whole` is the dataset with all current variables. A user without a writable cache gets a temporary file.
+    `whole` is the dataset with all current variables. Without a writable cache the fits are lost at the end.
     """
     kept = _cached(dataset)
     known = current(dataset) or (kept and current(dataset, kept))
@@ -25,22 +26,18 @@ def fits_of(dataset: Path, whole: Path, report: Callable[[str], None]) -> Iterat
         return
     report(f"{dataset}: no fits of these cells yet. Fitting the models …")
     with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
-        file = kept if kept is not None and _writable(kept.parent) else Path(folder, FILE)
+        file = Path(folder, FILE)
         fit_all(load(whole), file, dataset=dataset)
+        if kept is not None:
+            with contextlib.suppress(OSError):
+                write_text(kept, file.read_text(encoding="utf-8"))
         yield file
 
 
 def _cached(dataset: Path) -> Path | None:
+    """Return the file of a dataset's fits by this version of the package; None if the user has no home."""
     try:
         folder = Path(os.environ.get("TPCSWEEP_CACHE") or Path.home() / ".cache/tpcsweep")
-    except RuntimeError:  # the user has no home
+    except RuntimeError:
         return None
-    return folder / "fits" / f"{checksum(dataset)}-{FORMAT}.json"
-
-
-def _writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK)
+    return folder / "fits" / f"{checksum(dataset)}-{FORMAT}-{metadata.version('tpcsweep')}.json"

@@ -70,8 +70,9 @@ class Residuals:
         """Return the outlook of points (× features) with the formula's throughput `rates`.
 
         The deviations are those of the cells nearby and of similar throughput, as far as there are any: a weighted mean
-        of squares, in which no cell counts for more than 2.5 usual deviations. No smooth surface is exact, so the doubt
-        is never below the floor of errors.
+        of squares, in which no cell counts for more than 2.5 usual deviations. Where cells lie closer to their
+        predictions than their intervals allow, one measurement scatters less than the intervals too. No smooth surface
+        is exact, so the doubt is never below the floor of errors.
         """
         correction, spread = surface(self.regressor, inputs, self.noise)
         middle = rates + correction
@@ -79,7 +80,7 @@ class Residuals:
             -cdist(self._places(inputs, middle), self._own_places, "sqeuclidean") / (2 * _NEAR**2)
         )
         scale = _local(np.abs(self.off), _MAD * float(np.median(np.abs(self.off))), weights)
-        single = _local(self.single, float(np.median(self.single)), weights)
+        single = np.minimum(scale, 1.0) * _local(self.single, float(np.median(self.single)), weights)
         doubt = np.hypot(scale * np.hypot(spread, self.noise), FLOOR)
         return Outlook(middle, doubt, single, np.full(len(middle), float(self.freedom)))
 
@@ -255,7 +256,7 @@ def _draws(at: Outlook, width: Floats, count: int) -> Floats:
 def _settings(columns: Cells, features: Features) -> list[tuple[str, ...]]:
     texts = []
     for name in features.axes:
-        values = np.asarray(columns[name])
-        numeric = name in features.centres
-        texts.append([short(value, _DIGITS) for value in values] if numeric else [str(one) for one in values])
+        values, rows = np.unique(np.asarray(columns[name]), return_inverse=True)
+        known = [short(value, _DIGITS) if name in features.centres else str(value) for value in values]
+        texts.append([known[row] for row in rows])
     return list(zip(*texts, strict=True))
