@@ -39,7 +39,7 @@ QUICK = ("page", "claims", "compare", "plan", "export", "history")
 """Commands that answer in seconds, `plan` if the folder has fits: they run if the data that pages name are here."""
 PROFILES = ("--profile", "--report", "--software-deployment-method", "-s")
 WRITTEN = {
-    "recommendations.json": "plan --recommend --rtt 40ms results/demo -o .",
+    "recommendations.json": "plan 50Mbit/s --rtt 40ms --recommend results/demo -o .",
     "surface.zarr": "export zarr examples/surface.nc",
 }
 """Files that Python on a page reads, with the command that writes each."""
