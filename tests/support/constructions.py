@@ -38,8 +38,6 @@ class Built(NamedTuple):
     file_size: int = 256 * MIB
     tool: str = "curl"
     copy_mode: str = "pull"
-    cores: float | None = None
-    """The quota of a side, where the cell knows it."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -47,12 +45,6 @@ class Built(NamedTuple):
 
 
 pushed = partial(Built, copy_mode="push")
-
-
-def on_few_cores(build: Callable[..., Built], side: str, streams: int, cores: float) -> Built:
-    """A cell that the CPU quota of one side binds, `src` or `dst`."""
-    limit = {"src": "cpu_source", "dst": "cpu_destination"}[side]
-    return build(limit, streams, quota(side, cores), cores=cores)
 
 
 class Group(NamedTuple):
@@ -207,22 +199,21 @@ GROUPS = {
         [Built("path_queue", 1, queue(10)), pushed("path_queue", 2, queue(10))],
         [Built("path_queue", 2, queue(8))],
     ),
-    # No machine fills such paths with so little CPU.
     "short path": Group(
-        {"rtt": 2, "bandwidth": LARGEST_BANDWIDTH["delayline"]},
+        {"rtt": 2, "bandwidth": 1},
         [
-            on_few_cores(Built, "src", 4, 0.03),
-            on_few_cores(pushed, "src", 4, 0.05),
-            on_few_cores(Built, "dst", 4, 0.05),
-            on_few_cores(pushed, "dst", 4, 0.1),
+            Built("cpu_source", 4, quota("src", 0.03)),
+            pushed("cpu_source", 4, quota("src", 0.05)),
+            Built("cpu_destination", 4, quota("dst", 0.05)),
+            pushed("cpu_destination", 4, quota("dst", 0.1)),
             Built("client", 1, quota("client", 0.1), 4 * MIB, "gfal-copy"),
             Built("client", 4, quota("client", 0.02), MIB),
             Built("between_files", 1, resting, 4 * MIB),
             pushed("between_files", 2, resting, MIB),
         ],
         [
-            on_few_cores(Built, "src", 1, 0.03),
-            on_few_cores(Built, "dst", 1, 0.05),
+            Built("cpu_source", 1, quota("src", 0.03)),
+            Built("cpu_destination", 1, quota("dst", 0.05)),
             Built("client", 4, quota("client", 0.2), 4 * MIB, "gfal-copy"),
             Built("between_files", 2, resting, 4 * MIB),
         ],
