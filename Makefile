@@ -44,7 +44,7 @@ test-machine: setup-test ## all tests but those on Kubernetes
 	$(MAKE) test-programs
 	$(MAKE) test-real
 
-test-fast: setup-test ## the tests of functions, in two minutes
+test-fast: setup-test ## the tests of functions, in four minutes
 	$(BIN)/python -m pytest tests/unit $(SIDE_BY_SIDE) --dist=worksteal
 
 test-programs: setup-test ## the tests of whole Snakemakes, notebooks, studies and pages, where nothing is deployed
