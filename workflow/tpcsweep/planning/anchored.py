@@ -33,9 +33,8 @@ _LEAST = 0.6  # least usual deviation that a gross one is judged by
 _OUTLIER = 2.5  # deviations beyond which a cell's error counts no further for the scatter around it
 _ROUNDS = 2  # further fits without the outliers' excess
 _LENGTHS = (0.7, 10.0)  # bounds of the process's one length, in standard deviations of the axes' logarithms
-_NEAR = (
-    0.75  # reach of a cell's error on the scatter around it, in standard deviations of the axes' logarithms
-)
+_NEAR = 0.75
+"""Reach of a cell's error on the scatter around it, in standard deviations of the axes' logarithms."""
 _PRIOR = 4.0  # number of cells that the scatter of all cells counts for, against that of the cells nearby
 _FEWEST = 4.0  # smallest degrees of freedom of the scatter between cells
 _DIGITS = 6  # significant digits to which the values of a measured setting must agree
