@@ -255,7 +255,7 @@ def test_snakemake_ends_with_its_command(tmp_path: Path, how: signal.Signals) ->
 
 
 @pytest.mark.usefixtures("study")
-def test_an_earlier_dataset_is_imported_under_the_name_of_its_file() -> None:
+def test_a_dataset_is_imported_under_the_name_of_its_file() -> None:
     Path("results/surface/cells").mkdir(parents=True)
     assert "results/surface: contains the cells of a sweep" in failed("import", EXAMPLE)
     told = json.loads(tpcsweep("import", EXAMPLE, "--results", "others", "--json").stdout)

@@ -23,7 +23,7 @@ from tpcsweep import exporting, importing
 from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
-from tpcsweep.dataset import earlier
+from tpcsweep.dataset import opening
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing_extras
 
 from tests.support.workflow import ROOT, finished
@@ -369,7 +369,7 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
     for extra, function, *arguments in (
         ("parquet", importing.read_table, tmp_path / "a.parquet"),
         ("zarr", exporting.zarr, ROOT / "examples/surface.nc", a),
-        ("zarr", earlier.copy_completed, tmp_path / "a.zarr", a),
+        ("zarr", opening.copy_dataset, tmp_path / "a.zarr", a),
         ("crate", write_crate, tmp_path, None, None, a, a),
         ("ns3", simulation.build, a),
     ):

@@ -59,7 +59,7 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
 LIMIT_REMEDIES: Mapping[str, str] = {
     limit: alternatives([remedy.words for remedy in remedies]) for limit, remedies in REMEDIES.items()
 }
-SHARES = {limit: f"share_{limit}" for limit in LIMITS if limit != "slow_start"}
+SHARES = {limit: f"share_{limit}" for limit in LIMITS}
 """Name of the figure with a limit's share of a cell's time. The shares of a cell add up to 1."""
 SUMMARY = _variables("summary") | {
     share: Variable("1", f"share of the time after warm-up that {LIMIT_NAMES[limit]} bound", "shares")

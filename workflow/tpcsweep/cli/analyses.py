@@ -33,7 +33,6 @@ def page(results: Path, output: Path | None) -> None:
     Example: tpcsweep page examples/surface.nc
     """
     from tpcsweep import pages
-    from tpcsweep.dataset.earlier import completed_dataset
 
     if (found := _dataset_of_run(results, output)) is not None:
         dataset, output = found
@@ -45,8 +44,8 @@ def page(results: Path, output: Path | None) -> None:
             common.require_writable(dataset.parent, "FILE.html")
             output = dataset.with_name(pages.PAGE)
 
-    with common.exit_on(), completed_dataset(dataset) as whole:
-        pages.make_page(dataset, output, whole)
+    with common.exit_on():
+        pages.make_page(dataset, output)
     click.echo(output.absolute())
 
 
@@ -144,10 +143,9 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     from tpcsweep.claims import judge
     from tpcsweep.claims.base import for_terminal
     from tpcsweep.dataset import load
-    from tpcsweep.dataset.earlier import completed_dataset
 
-    with common.exit_on(), completed_dataset(dataset) as whole:
-        verdicts = judge(load(whole))
+    with common.exit_on():
+        verdicts = judge(load(dataset))
     content = [verdict.to_dict() for verdict in verdicts]
     common.answer(as_json, content, for_terminal(verdicts, every))
 
@@ -283,17 +281,16 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
     given = {key: value for key, value in asked.items() if source(key) is not default}
     dataset = common.find_results_dataset(results)
-    from tpcsweep.dataset.earlier import completed_dataset
     from tpcsweep.models.cache import fits_of
     from tpcsweep.planning import recommendations as planning
 
     question = {"target": target, **given}
-    with common.exit_on(*planning.EXPECTED), completed_dataset(dataset) as whole:
-        planning.check_question(whole, question, recommend)
-        with fits_of(dataset, whole, lambda text: click.echo(text, err=True)) as models:
-            answer = planning.answer_question(whole, models, question, recommend or output is not None)
+    with common.exit_on(*planning.EXPECTED):
+        planning.check_question(dataset, question, recommend)
+        with fits_of(dataset, lambda text: click.echo(text, err=True)) as models:
+            answer = planning.answer_question(dataset, models, question, recommend or output is not None)
             if output is not None:
-                _write(answer, output, whole, models)
+                _write(answer, output, dataset, models)
     content = answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict()
     tables = [] if answer.plan is None else [planning.plan_table(answer.plan)]
     tables += [planning.recommendations_table(answer)] if recommend else []

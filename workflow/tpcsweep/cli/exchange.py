@@ -40,7 +40,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep.configuration.loading import config_arguments, load_dataset, load_import
     from tpcsweep.configuration.problems import ConfigurationError, refused
     from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
-    from tpcsweep.dataset import earlier
+    from tpcsweep.dataset.opening import copy_dataset
     from tpcsweep.extras import MissingExtraError
 
     notes: list[str] = []
@@ -50,7 +50,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 raise refused(source, f"with a table, {table}", "a dataset alone")
             study = load_dataset(source, results, Path(), "")
             folder = _free(study.folder)
-            earlier.copy_completed(study.file, folder / DATASET)
+            copy_dataset(study.file, folder / DATASET)
         else:
             file: Path | None = Path(source)
             if table is not None or source.endswith(".yaml") or not Path(source).is_file():

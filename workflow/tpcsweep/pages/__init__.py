@@ -17,7 +17,6 @@ import orjson
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, open_group
-from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.files import is_file, is_up_to_date, write_text
 from tpcsweep.history import SweepHistory, find_history, junit_text, runs
 from tpcsweep.models import current
@@ -31,25 +30,24 @@ PAGE = "index.html"
 _FILES: Mapping[str, str] = FILES["page"]
 
 
-def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
+def make_page(dataset: Path, page: Path, listed: bool = False) -> None:
     """Write the page of a dataset, with the claims and models next to it.
 
-    Claims are judged if claims.json is missing. `whole` is a copy of an older dataset with all current variables. With
-    `listed` the page links the list of all sweeps even if it does not exist yet.
+    Claims are judged if claims.json is missing. With `listed` the page links the list of all sweeps even if it does
+    not exist yet.
     """
-    whole = dataset if whole is None else whole
     folder, models = dataset.parent, current(dataset)
     beside, of_results = page.parent == folder, dataset.name == "dataset.nc"
     in_results, claims = beside and of_results, folder / "claims.json"
     judged = of_results and is_up_to_date(claims, dataset)
     linked = [(name, what) for name, what in _FILES.items() if beside and is_file(folder / name)]
-    summary = load(whole)
+    summary = load(dataset)
     # The samples of 10⁴ cells are read in parts.
-    with open_group(whole, "samples") as samples:
+    with open_group(dataset, "samples") as samples:
         shown = page_content(
             summary,
             samples,
-            load(whole, TRANSFERS_GROUP),
+            load(dataset, TRANSFERS_GROUP),
             files=linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
             claims=orjson.loads(claims.read_bytes()) if judged else [one.to_dict() for one in judge(summary)],
             forecast=forecast_of(summary, models) if models else None,
@@ -89,7 +87,7 @@ def _entry(file: Path) -> dict[str, Any]:
     try:
         with open_group(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
-            return {**entry, **dataset_facts(with_beyond_path(needed)), **sparkline(needed)}
+            return {**entry, **dataset_facts(needed), **sparkline(needed)}
     # A foreign or broken file must not hide the others.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}
