@@ -34,16 +34,10 @@ Sweep = tuple[Path, Specs]
 Lines = tuple[Path, list[dict[str, Any]]]
 
 
-def edited(text: bytes) -> bytes:
-    """Return a cell's bytes with the checksum of what they say now."""
-    content = orjson.loads(text)
-    return format_cell({name: part for name, part in content.items() if name != "checksum"})
-
-
 def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
     content = orjson.loads(path.read_bytes())
     how(content)
-    path.write_bytes(edited(orjson.dumps(content)))
+    path.write_bytes(synthetic.edited(orjson.dumps(content)))
 
 
 @pytest.fixture
@@ -303,7 +297,7 @@ def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:
         (lambda texts: [b"", *texts[1:]], "line 1: not JSON.*"),
         (lambda texts: [*texts[:-1], format_cell({"spec": {}})], "line 8: not a cell file of format 1.*"),
         (
-            lambda texts: [*texts[:5], edited(texts[5].replace(b"9000", b"1500")), *texts[6:]],
+            lambda texts: [*texts[:5], synthetic.edited(texts[5].replace(b"9000", b"1500")), *texts[6:]],
             r"line 6: of another specification: parameters\.mtu is 1500, not 9000",
         ),
         (lambda texts: texts[:4], "line 5: missing"),

@@ -132,9 +132,10 @@ UNLIKE, UNFLAGGED = (b'"mtu":9000', b'"mtu":1500'), (b'"flags"', b'"flag"')
     [(UNLIKE, r"other settings than .*parameters\.mtu is 1500, not 9000"), (UNFLAGGED, "'flags'")],
 )
 def test_the_first_of_the_wrong_files_is_named(files: list[Path], first: int, how: Any, says: str) -> None:
-    files[first].write_bytes(files[first].read_bytes().replace(*how))
+    files[first].write_bytes(synthetic.edited(files[first].read_bytes().replace(*how)))
     for other in files[first + 1 : first + 10]:
-        other.write_bytes(b"{" if how is UNLIKE else other.read_bytes().replace(*UNLIKE))
+        unlike = synthetic.edited(other.read_bytes().replace(*UNLIKE))
+        other.write_bytes(b"{" if how is UNLIKE else unlike)
     for processes in (1, 2):
         with pytest.raises(dataset.DatasetError, match=says) as caught:
             dataset.fold(files, FORTY, processes=processes)
