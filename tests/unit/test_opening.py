@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from tpcsweep import dataset, exporting
 from tpcsweep.configuration.loading import Imported, load_dataset
-from tpcsweep.configuration.parameters import BEFORE, complete
+from tpcsweep.configuration.parameters import BEFORE
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset import load, open_group
 from tpcsweep.dataset.opening import copy_dataset, require_dataset
@@ -144,8 +144,6 @@ def test_a_dataset_gets_the_figures_and_parameters_that_were_added_later(
     assert samples.busy.isnull().all() and transfers.rate.isnull().all()
     assert (transfers.message == "").all()
     assert {str(group.encryption.item()) for group in (summary, samples)} == {"none"}
-    spec = {"parameters": {"rtt": 5.0}}
-    assert complete(spec) == {"parameters": {"rtt": 5.0, "encryption": "none"}}
 
 
 def test_a_whole_dataset_stays_as_it_is(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.parameters import BEFORE, Parameters
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.dataset import STATUS, DatasetError
 from tpcsweep.results import DamagedError, format_cell, parse_cell
@@ -42,7 +42,10 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -> None:
+def test_a_cell_without_a_parameter_that_was_added_later_is_current(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setitem(BEFORE, "encryption", "usual")
     parameters = Parameters().model_dump()
     now, other = SPEC | {"parameters": parameters}, SPEC | {"parameters": parameters | {"encryption": "none"}}
     before = SPEC | {"parameters": {k: v for k, v in parameters.items() if k != "encryption"}}
