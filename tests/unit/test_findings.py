@@ -17,7 +17,7 @@ from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.flags import FLAGS
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.forecast import gains
+from tpcsweep.pages.gains import gains
 
 from tests.support.synthetic import bare
 from tests.support.workflow import ROOT

@@ -34,6 +34,7 @@ def page(results: Path, output: Path | None) -> None:
     """
     from tpcsweep import pages
     from tpcsweep.dataset.earlier import completed_dataset
+    from tpcsweep.planning.sections import SECTIONS
 
     if (found := _dataset_of_run(results, output)) is not None:
         dataset, output = found
@@ -46,7 +47,7 @@ def page(results: Path, output: Path | None) -> None:
             output = dataset.with_name(pages.PAGE)
 
     with common.exit_on(), completed_dataset(dataset) as whole:
-        pages.make_page(dataset, output, whole)
+        pages.make_page(dataset, output, whole, analyses=SECTIONS)
     click.echo(output.absolute())
 
 
