@@ -27,6 +27,7 @@ from tpcsweep.configuration.sides import read_side
 from tpcsweep.dataset import GROUPS, load
 from tpcsweep.figures import panels
 from tpcsweep.hardware import node_effects
+from tpcsweep.planning.sections import SECTIONS
 from tpcsweep.running import notebooks
 
 from tests.support.browser import PHONE
@@ -176,7 +177,7 @@ def test_every_notebook_and_figure_shows_what_can_be_shown(odd: Odd) -> None:
 
 def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
     page = odd.file.with_name("index.html")
-    pages.make_page(odd.file, page, listed=True)
+    pages.make_page(odd.file, page, listed=True, analyses=SECTIONS)
     assert broken(page, PHONE, odd.file) == []
     pages.make_overview(odd.file.parents[1] / "index.html")
     assert broken(odd.file.parents[1] / "index.html", PHONE) == []

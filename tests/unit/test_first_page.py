@@ -26,7 +26,7 @@ from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import short
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.forecast import gains
+from tpcsweep.pages.gains import gains
 from tpcsweep.templates import as_json, percent, render
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
 

@@ -33,6 +33,7 @@ def page(results: Path, output: Path | None) -> None:
     Example: tpcsweep page examples/surface.nc
     """
     from tpcsweep import pages
+    from tpcsweep.planning.sections import SECTIONS
 
     if (found := _dataset_of_run(results, output)) is not None:
         dataset, output = found
@@ -45,7 +46,7 @@ def page(results: Path, output: Path | None) -> None:
             output = dataset.with_name(pages.PAGE)
 
     with common.exit_on():
-        pages.make_page(dataset, output)
+        pages.make_page(dataset, output, analyses=SECTIONS)
     click.echo(output.absolute())
 
 
