@@ -18,7 +18,6 @@ COMMANDS = {
     "status": "sweeps:status",
     "check": "sweeps:check",
     "reap": "sweeps:reap",
-    "adaptive": "sweeps:adaptive",
     "page": "analyses:page",
     "plan": "analyses:plan",
     "compare": "analyses:compare",

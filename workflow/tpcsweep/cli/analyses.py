@@ -162,8 +162,8 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
 def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     """Find the changes over all runs of a sweep.
 
-    The dataset of RESULTS is kept under its date in RESULTS/history, with the page of all runs, history.json and
-    junit.xml.
+    The dataset of RESULTS is kept under its date in RESULTS/history, with the page of all runs and
+    history.json.
 
     Example: tpcsweep history --fail-on slower results/demo
     """
@@ -176,7 +176,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
 
     folder = dataset.with_name(runs.FOLDER)
     with common.exit_on(runs.HistoryError, MissingExtraError):
-        told = pages.make_history(dataset, folder, fail_on)
+        told = pages.make_history(dataset, folder)
     if as_json:
         click.echo((folder / "history.json").read_bytes())
     else:

@@ -85,7 +85,7 @@ def _free(folder: Path) -> Path:
 
 
 @click.command()
-@click.argument("form", metavar="FORMAT", type=click.Choice(("openmetrics", "csv", "monitoring", "zarr")))
+@click.argument("form", metavar="FORMAT", type=click.Choice(("csv", "zarr")))
 @common.results_or_file
 @common.output_option(
     "PATH", "File to write, by default standard output. Folder for zarr, by default FILE.zarr."
@@ -93,43 +93,29 @@ def _free(folder: Path) -> Path:
 def export(form: str, results: Path, output: Path | None) -> None:
     """Write a dataset in another format.
 
-    openmetrics has a gauge for each figure and cell, for Prometheus and Grafana. csv is the table of cells. monitoring
-    has two lines a cell in the format of the US ATLAS load tests of 2007. zarr contains the whole dataset, for object
-    storage.
+    csv is the table of cells. zarr contains the whole dataset, for object storage.
 
-    Example: tpcsweep export openmetrics results/demo -o demo.txt
+    Example: tpcsweep export csv results/demo -o demo.csv
     """
     from tpcsweep import exporting
+    from tpcsweep.dataset import load
+    from tpcsweep.dataset.tables import csv_text, table
     from tpcsweep.extras import MissingExtraError
     from tpcsweep.files import write_text
 
     dataset = common.find_results_dataset(results)
-    with common.exit_on(exporting.ExportError, MissingExtraError):
+    with common.exit_on(MissingExtraError):
         if form == "zarr":
             output = output or Path(f"{dataset.stem}.zarr")
             if output.exists():
                 raise click.UsageError(f"{output}: exists. Remove it, or use -o with another path.")
             exporting.zarr(dataset, output)
         elif output is None:
-            click.echo(_text(form, dataset).encode(), nl=False)  # data are UTF-8 on every terminal
+            click.echo(csv_text(table(load(dataset))).encode(), nl=False)  # data are UTF-8 on every terminal
             return
         else:
-            write_text(output, _text(form, dataset))
+            write_text(output, csv_text(table(load(dataset))))
     click.echo(f"written: {output.absolute()}")
-
-
-def _text(form: str, dataset: Path) -> str:
-    from tpcsweep import exporting
-    from tpcsweep.dataset import load, open_group
-    from tpcsweep.dataset.tables import csv_text, table
-
-    summary = load(dataset)
-    if form == "csv":
-        return csv_text(table(summary))
-    if form == "openmetrics":
-        return "".join(f"{line}\n" for line in exporting.exposition(summary))
-    with open_group(dataset, "samples") as samples:
-        return "".join(f"{line}\n" for line in exporting.monitoring_lines(summary, samples))
 
 
 @click.command()

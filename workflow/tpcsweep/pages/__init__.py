@@ -18,7 +18,7 @@ import xarray as xr
 
 from tpcsweep.dataset import TRANSFERS_GROUP, load, open_group
 from tpcsweep.files import is_file, write_text
-from tpcsweep.history import SweepHistory, find_history, junit_text, runs
+from tpcsweep.history import SweepHistory, find_history, runs
 from tpcsweep.pages.content import dataset_facts, page_content, sparkline
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.history import history_content
@@ -76,8 +76,8 @@ def make_overview(page: Path) -> None:
     write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
 
 
-def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
-    """Add a dataset to a history's folder, and write the history's page, history.json and junit.xml.
+def make_history(dataset: Path, folder: Path) -> SweepHistory:
+    """Add a dataset to a history's folder, and write the history's page and history.json.
 
     Raises HistoryError if the dataset has no date of measurement, MissingExtraError without the extra `history`.
     """
@@ -85,7 +85,6 @@ def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHisto
     told = find_history(*runs.read_kept_runs(folder))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
     write_text(folder / "history.json", orjson.dumps(told.to_dict(), option=options).decode())
-    write_text(folder / "junit.xml", junit_text(told, fail_on))
     write_text(folder / PAGE, render("history", **history_content(told)))
     return told
 
