@@ -238,7 +238,7 @@ def spread(
 ) -> tuple[Array, Array]:
     """Return factors of the throughput, (cells,) each, that enclose a share `confidence` of the sets.
 
-    Both are relative to the fixed point, also for cells that SimGrid simulates, and enclose 1.
+    Both are relative to the fixed point, and enclose 1.
     """
     middle = solve(cells, central(physics), queues)[0]
     throughput = solve(cells, random_sets(physics, count), queues)[0]
@@ -256,13 +256,10 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
     settings = simulation_settings(summary)
     cells, over = cells_in(summary), summary["throughput"]
     ok = (summary["status"] == STATUS.index("ok")).values
-    # The ratio of the largest second to the mean comes from the course, which all sets share.
-    largest = summary.get("throughput_max", xr.zeros_like(over) * np.nan) / over
     sets = random_sets(settings.parameters, settings.draws)
     for number in range(settings.draws):
         p = {name: value[number, 0] if np.ndim(value) else value for name, value in sets.items()}
         figures = solved(cells, p, settings.queues)
-        figures["throughput_max"] = largest.values.ravel() * figures["throughput"]
         shaped = {name: np.where(ok, values.reshape(over.shape), np.nan) for name, values in figures.items()}
         yield summary.assign({name: (over.dims, values) for name, values in shaped.items()})
 
@@ -271,7 +268,7 @@ def solved(cells: ModelCells, p: Mapping[str, Array], queues: str) -> dict[str, 
     """Return a dataset's variables from the fixed point, (cells,): CPU, and throughput without spread."""
     throughput, at = solve(cells, p, queues)
     cores = used_origins(cells) * usable_cores(cells, p)
-    names = ("throughput", "throughput_low", "throughput_high")
+    names = ("throughput", "throughput_low", "throughput_high", "throughput_max")
     busy = {f"{side}_cpu": cores * share for side, share in cpu_shares(throughput, at).items()}
     return dict.fromkeys(names, throughput) | busy
 
