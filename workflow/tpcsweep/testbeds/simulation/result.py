@@ -113,7 +113,7 @@ def _figures(
         "path_used": wire / cells.bandwidth,
         "window_used": throughput / cells.streams / at.window,
         # The share of a transfer's time for set-up and slow start without contention.
-        "ramp": waits / (waits + (cells.file_size * GBIT - at.ramp) / at.stream) * (cells.endless == 0),
+        "ramp": waits / (waits + cells.file_size * GBIT / at.stream) * (cells.endless == 0),
         "rtt_idle": rtt * 1000,
         "transfers_failed": np.zeros(len(throughput), int),
         **{f"{side}_cpu": share * cores for side, share in busy.items()},
