@@ -5,12 +5,10 @@ import json
 import os
 import re
 import shlex
-from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import click
-import pandas as pd
 import pytest
 import xarray as xr
 import yaml
@@ -70,7 +68,7 @@ def test_every_command_has_an_example_and_every_option_has_help(name: str) -> No
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("calib", ["calibrate"]),
+        ("hist", ["history"]),
         ("check --sweep pr", ["probe"]),
         ("check --testbed ", ["one"]),
         ("export z", ["zarr"]),
@@ -268,21 +266,6 @@ def test_a_crate_of_a_dataset_from_elsewhere_contains_no_sweep() -> None:
     assert json.loads(done.stdout) == {"folder": "packed", "archive": "packed.zip"}
     assert not Path("packed/config").exists()
     assert "The crate contains no sweep" in done.stderr
-
-
-@pytest.mark.usefixtures("study")
-def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tpcsweep.testbeds.simulation import calibrating
-
-    monkeypatch.setattr(calibrating, "calibrate", partial(calibrating.calibrate, resamples=5))
-    monkeypatch.setattr(calibrating, "predict_left_out", lambda *_: pd.DataFrame({"a": [1]}))
-    done = tpcsweep("calibrate", EXAMPLE, "--json")
-    assert json.loads(done.stdout)["parameters"]["window_share"]["unit"] == "1"
-    assert {"calibration.yaml", "calibration.csv"} <= {path.name for path in Path().iterdir()}
-    assert load({"sweep": "probe", "testbed": "calibration.yaml"}, Path()).testbed.simulated
-    shown = tpcsweep("calibrate", EXAMPLE, "-o", "ours.yaml").stdout
-    assert "window_share" in shown
-    assert shown.splitlines()[-1] == f"testbed: {Path('ours.yaml').absolute()}"
 
 
 def test_a_full_disk_is_an_error_of_every_command() -> None:

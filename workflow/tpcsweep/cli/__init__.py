@@ -23,7 +23,6 @@ COMMANDS = {
     "compare": "analyses:compare",
     "claims": "analyses:claims",
     "history": "analyses:history",
-    "calibrate": "analyses:calibrate",
     "import": "exchange:import_",
     "export": "exchange:export",
     "crate": "exchange:crate",
