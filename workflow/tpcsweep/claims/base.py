@@ -21,8 +21,8 @@ from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import Decision, Interval, Region
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.dataset.tables import write_csv
-from tpcsweep.files import number, write_json
-from tpcsweep.numbers import between, short
+from tpcsweep.files import write_json
+from tpcsweep.numbers import between, json_number, short
 
 Row = Mapping[str, Any]  # line of evidence: plain values by column
 ROWS = 24  # lines of evidence in a verdict, evenly from the smallest effect to the largest
@@ -163,7 +163,10 @@ class Verdict:
             "source": self.claim.source,
             "tested": self.claim.reading,
             "effect": self.effect.quantity if self.effect else None,
-            **{end: number(getattr(interval, end)) if interval else None for end in ("value", "low", "high")},
+            **{
+                end: json_number(getattr(interval, end)) if interval else None
+                for end in ("value", "low", "high")
+            },
             "units": self.effect.units if self.effect else None,
             "reason": self.reason,
             "to_test": self.advice or None,
@@ -199,7 +202,7 @@ def _values(ds: xr.Dataset, axis: str) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    return number(value) if isinstance(value, float) else value
+    return json_number(value) if isinstance(value, float) else value
 
 
 _STYLES = {Outcome.HOLDS: "green", Outcome.FAILS: "red", Outcome.UNDECIDED: "yellow", Outcome.OPEN: "dim"}
