@@ -125,7 +125,7 @@ def answer(*words: str) -> Any:
 
 
 def test_a_target_has_its_unit_with_a_space_or_without_and_several_values_limit_the_search() -> None:
-    for target in (["0.5", "Gbit/s"], ["0.5 Gbit/s"], ["500Mbps"]):
+    for target in (["0.5", "Gbit/s"], ["0.5 Gbit/s"], ["500Mbit/s"]):
         found = answer(*target, "demo", "--rtt=60 ms", "--tcp_streams=1")
         assert (found["target"], found["fixed"]) == (0.5, {"rtt": 60.0, "tcp_streams": 1})
     found = answer("0.1Gbit/s", "demo", "--rtt=60ms", "--streams=2,4", "--cores=null")

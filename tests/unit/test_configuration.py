@@ -137,7 +137,7 @@ def test_names_and_folders_that_cannot_be_are_refused(root: Path) -> None:
     assert testbed == f"{place}: testbed: given 'nothing.yaml', allowed: one of one, {path}"
 
 
-ONCE = "more than once, allowed: each value once (case does not matter)"
+ONCE = "more than once, allowed: each value once"
 A_TIME = (
     'a time such as "50 ms" (ns, us, ms, s, min, h; also µs, usec, msec, sec), or a number of ms, '
     "at least 0, at most 2000 ms (by a geostationary satellite it is 600 ms)"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from tpcsweep import dataset, exporting, figures
-from tpcsweep.configuration.loading import Imported, load_dataset
+from tpcsweep.configuration.places import Imported, load_dataset
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset import load, open_group
 from tpcsweep.dataset.earlier import completed_dataset, copy_completed, require_dataset

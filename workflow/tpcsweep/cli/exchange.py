@@ -37,9 +37,9 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
     from tpcsweep import dataset, importing
-    from tpcsweep.configuration.loading import config_arguments, load_dataset, load_import
+    from tpcsweep.configuration.loading import config_arguments, load_import
+    from tpcsweep.configuration.places import DATASET, STORE, SUFFIX, load_dataset
     from tpcsweep.configuration.problems import ConfigurationError, refused
-    from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
     from tpcsweep.dataset import earlier
     from tpcsweep.extras import MissingExtraError
 
@@ -48,7 +48,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
         if source.endswith((SUFFIX, STORE)):
             if table is not None:
                 raise refused(source, f"with a table, {table}", "a dataset alone")
-            study = load_dataset(source, results, Path(), "")
+            study = load_dataset(source, results, Path())
             folder = _free(study.folder)
             earlier.copy_completed(study.file, folder / DATASET)
         else:

@@ -139,7 +139,7 @@ def _unit_faults(place: tuple[str, ...], column: Column, dimension: Dimension | 
             yield (*place[:-1], "unit_column"), repr(column.unit_column), no_column
         return
     needed = dimension is not None and dimension.base in known
-    if (unit and not (dimension and dimension.size(unit))) or (not unit and needed):
+    if (unit and not (dimension and unit in dimension.units)) or (not unit and needed):
         allowed = known if needed else ["none", *known]
         yield place, repr(unit) if unit else "nothing", f"one of {', '.join(allowed)}"
 

@@ -20,8 +20,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 
+from tpcsweep.configuration.places import STORE, SUFFIX
 from tpcsweep.configuration.problems import ConfigurationError, refused
-from tpcsweep.configuration.sides import STORE, SUFFIX
 from tpcsweep.dataset.folding import netcdf_encoding
 from tpcsweep.dataset.labels import GROUPS, TRANSFERS_GROUP, variable_attributes
 from tpcsweep.dataset.tables import write_table
