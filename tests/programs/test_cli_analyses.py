@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
-from tpcsweep.claims import CLAIMS, judge
+from tpcsweep.claims.judging import CLAIMS, judge
 from tpcsweep.planning.recommendations import COLUMNS
 
 from tests.support import histories
@@ -69,7 +69,7 @@ def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others(monkeypatch:
     found = json.loads(tpcsweep("claims", "demo", "--json").output)
     assert [verdict["claim"] for verdict in found] == list(CLAIMS)
     verdicts = judge(xr.load_dataset(SURFACE))
-    monkeypatch.setattr("tpcsweep.claims.judge", lambda _: verdicts)
+    monkeypatch.setattr("tpcsweep.claims.judging.judge", lambda _: verdicts)
     done = tpcsweep("claims", SURFACE)
     assert done.exit_code == 0
     assert max(map(len, done.output.splitlines())) <= 120

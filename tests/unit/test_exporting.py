@@ -25,7 +25,7 @@ from tpcsweep import dataset
 from tpcsweep.dataset.tables import escape_formula, write_csv
 from tpcsweep.exporting import UNITS, ExportError, exposition, monitoring_lines, zarr
 from tpcsweep.flags import FLAGS
-from tpcsweep.importing import read_table
+from tpcsweep.importing.tables import read_table
 from tpcsweep.testbeds.kubernetes.pod.metrics import CellMetrics
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.variables import SUMMARY

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from tpcsweep.claims import judge
+from tpcsweep.claims.judging import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, open_group
 from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.files import is_file, is_up_to_date, write_text
