@@ -164,7 +164,7 @@ def test_settings_say_how_a_table_is_written(
     ("content", "settings", "message"),
     [
         (b'A,B\n1,"1,234"\n', {}, "row 1, column B: given '1,234', allowed: a number of Mbit/s"),
-        (b'A,B\n1,"2.5,1"\n', {"decimal": ","}, "row 1, column B: given '2.5,1', allowed: a number"),
+        (b"A,B\n1,1.234\n", {"decimal": ","}, "row 1, column B: given '1.234', allowed: a number of Mbit/s"),
         (
             b"A,B\n1,1,5\n",
             {},

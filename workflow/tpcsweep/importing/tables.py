@@ -121,7 +121,9 @@ def _read_numbers(column: pd.Series, decimal: str) -> pd.Series:
     """Return the numbers of a column; other cells become NaN."""
     if pd.api.types.is_numeric_dtype(column):
         return column
-    return pd.to_numeric(column.astype("string").str.replace(decimal, "."), errors="coerce")
+    # The other mark may divide thousands, so it makes no number.
+    marks = {decimal: ".", ".": "?"} if decimal != "." else {}
+    return pd.to_numeric(column.astype("string").str.translate(str.maketrans(marks)), errors="coerce")
 
 
 def _typed(column: pd.Series, decimal: str) -> pd.Series:
