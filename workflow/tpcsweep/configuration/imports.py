@@ -56,8 +56,8 @@ class Import(Strict):
     """columns that become variables; throughput is required"""
     fixed: dict[str, str | int | float] = Field(default_factory=dict)
     """parameters with the same value in all rows"""
-    separator: Text = ","
-    """separator of the columns of a CSV file, such as ; or a tab"""
+    separator: Annotated[Text, Field(max_length=1)] = ","
+    """character between the columns of a CSV file, such as ; or a tab"""
     decimal: Literal[".", ","] = "."
     """decimal mark of the numbers of a CSV file"""
     encoding: Text = "utf-8"
