@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -276,16 +275,6 @@ def test_a_run_that_is_killed_while_it_measures_a_damaged_cell_leaves_it_to_the_
     measured.well("cells")
     assert measured.measured() == [ALL[0]]
     assert len(measured.contents()) == 4
-
-
-def test_the_dataset_is_made_of_cells_that_are_newer_than_the_clock(measured: Project) -> None:
-    """As after a clock was set back: Snakemake deletes what it makes of newer files."""
-    (measured.folder / DATASET).unlink()
-    for file in measured.results.rglob("*.json"):
-        os.utime(file, (time.time() + 86400,) * 2)
-    measured.well("cells", DATASET)
-    assert measured.measured() == []
-    assert statuses(measured) == ["ok"] * 4
 
 
 def test_two_runs_at_once_exclude_each_other_and_a_cell_deleted_meanwhile_loses_no_other(

@@ -23,14 +23,14 @@ from matplotlib.figure import Figure
 from runs import Run, read_folder
 from table import verdicts as terena2005
 from tpcsweep import dataset as datasets
-from tpcsweep import importing
-from tpcsweep.claims import CLAIMS
+from tpcsweep.claims.judging import CLAIMS
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load, load_import, studies
 from tpcsweep.configuration.problems import ConfigurationError, read_yaml
 from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Grid, Sweep, expand
 from tpcsweep.figures.maps import lines
+from tpcsweep.importing.tables import import_table
 from tpcsweep.published import FIGURES, base, published_figure, report
 from tpcsweep.published.base import (
     Caption,
@@ -354,7 +354,7 @@ def test_a_figure_is_drawn_of_data_from_elsewhere(tmp_path: Path) -> None:
     table.write_text("\n".join(["tool,streams,rtt_ms,throughput_gibit_per_s,run", *rows]))
     file = tmp_path / name / "dataset.nc"
     file.parent.mkdir()
-    datasets.write(importing.import_table(settings, table, name), file, name)
+    datasets.write(import_table(settings, table, name), file, name)
     [study] = studies({"sweep": "demo", "testbed": "netns", "dataset": str(file)}, ROOT).values()
     assert published_figure(study) == "nrp2021"
     make_figure(FIGURES["nrp2021"], file, tmp_path / "published.png")

@@ -214,11 +214,11 @@ def test_a_dataset_is_imported_under_the_name_of_its_file() -> None:
 
 @pytest.mark.usefixtures("study")
 def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
-    Path("spring.csv").write_text("n;rate\n1;2\n1;2\n4;5\n")
+    Path("spring.csv").write_text("n,rate\n1,2\n1,2\n4,5\n")
     variables = "variables: {throughput: {column: rate, unit: Gbit/s}}"
     Path("spring.yaml").write_text(f"axes: {{streams: {{column: n}}}}\n{variables}\n")
-    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first line 3"
-    notes = ["columns are divided by ';', in UTF-8", alike]
+    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first row 2"
+    notes = [alike]
     *told, _, more = tpcsweep("import", "spring.yaml", "spring.csv").stdout.splitlines()
     assert told == [f"note: {note}" for note in notes]
     assert more.endswith("snakemake --config dataset=results/spring/dataset.nc")

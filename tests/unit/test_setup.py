@@ -19,12 +19,13 @@ import simulation
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
 from packaging.specifiers import SpecifierSet
-from tpcsweep import exporting, importing
+from tpcsweep import exporting
 from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import opening
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing_extras
+from tpcsweep.importing.tables import read_table
 
 from tests.support.workflow import ROOT, finished
 
@@ -364,7 +365,7 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     a = tmp_path / "a"
     for extra, function, *arguments in (
-        ("parquet", importing.read_table, tmp_path / "a.parquet"),
+        ("parquet", read_table, tmp_path / "a.parquet"),
         ("zarr", exporting.zarr, ROOT / "examples/surface.nc", a),
         ("zarr", opening.copy_dataset, tmp_path / "a.zarr", a),
         ("crate", write_crate, tmp_path, None, None, a, a),

@@ -56,8 +56,8 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
     Snakemake's own page is never replaced.
     """
     from tpcsweep.configuration.loading import load
+    from tpcsweep.configuration.places import RESULTS
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import RESULTS
     from tpcsweep.dataset import DatasetError
     from tpcsweep.running.folding import fold_snapshot
     from tpcsweep.running.status import run_under_way
@@ -79,7 +79,7 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
 
 def _page_of_file(dataset: Path) -> Path:
     """Return results/NAME.html for the page of a file, which is no page of a sweep or of all sweeps."""
-    from tpcsweep.configuration.sides import DATASET, RESULTS
+    from tpcsweep.configuration.places import DATASET, RESULTS
 
     name = dataset.resolve().parent.name if dataset.name == DATASET else dataset.stem
     return RESULTS / (f"{name}.html" if name != "index" else "index.nc.html")
@@ -141,8 +141,8 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     Example: tpcsweep claims results/demo
     """
     dataset = common.find_results_dataset(results)
-    from tpcsweep.claims import judge
     from tpcsweep.claims.base import for_terminal
+    from tpcsweep.claims.judging import judge
     from tpcsweep.dataset import load
 
     with common.exit_on():
@@ -265,7 +265,7 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
     """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
     from tpcsweep.configuration.units import RATE
 
-    if len(words) > 1 and common.UNITLESS.fullmatch(words[0]) and RATE.size(words[1]):
+    if len(words) > 1 and common.UNITLESS.fullmatch(words[0]) and words[1] in RATE.units:
         words = (" ".join(words[:2]), *words[2:])
     if len(words) == 1 and recommend:
         return None, Path(words[0])

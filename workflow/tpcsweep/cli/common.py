@@ -138,8 +138,8 @@ def load_study(**options: str | None) -> Configuration:
 
 def find_results_dataset(path: Path) -> Path:
     """Return the dataset of a results folder, or the file itself; end the command if it is unusable."""
+    from tpcsweep.configuration.places import find_dataset
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import find_dataset
     from tpcsweep.dataset.opening import require_dataset
 
     with exit_on(ConfigurationError):

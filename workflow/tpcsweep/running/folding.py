@@ -62,7 +62,6 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
         return
     reasons: dict[Path, str] = {}
     files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}
-    results.renew_times(files)  # the clock may have been set back since the measurement
     specs = (cell_spec(study, cell) for cell in files.values())
     refused: dataset.DatasetError | None = None
     try:

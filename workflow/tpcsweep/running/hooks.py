@@ -29,8 +29,6 @@ def begin_run(studies: Studies) -> None:
     try:
         for study in studies.values():
             results.lock_results(study.folder)
-            given = [] if isinstance(study, Configuration) else [study.file]
-            results.renew_times([*given, *study.folder.rglob("*")])
         for measured in studies.measured:
             remove_markers(measured)
             stale = len(studies.stale[measured.folder.name])

@@ -19,10 +19,9 @@ import psutil
 
 from tpcsweep import results
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import Configuration, Study, as_typed, cell_spec, studies
+from tpcsweep.configuration.loading import Configuration, Study, cell_spec, studies
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Cell, by_deployment
-from tpcsweep.installation import SHIPPED
 
 NEVER = "(?!)"  # regular expression that matches nothing
 MARKERS = (".again", ".again2")
@@ -78,20 +77,13 @@ class Studies(dict[str, Study]):
         self.notify = str(config.get("notify") or "")
 
     @classmethod
-    def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Self:
-        """Read the workflow's `config`, and check that the testbeds can run the sweeps; a problem ends the process.
-
-        `given` are Snakemake's settings of `--config`: its values become the typed texts.
-        """
-        config.update(as_typed(config, given) if given else {})
+    def from_workflow(cls, config: Mapping[str, Any]) -> Self:
+        """Read the workflow's `config`, and check that the testbeds can run the sweeps; a problem ends the process."""
         os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
         records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
-            # Must precede the reading of rules, because Snakemake copies notebooks with their times.
-            for name in ("notebooks", "examples", "workflow/scripts"):
-                results.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
             for study in found.sweeps:
                 if study.testbed.simulated or found.stale[study.folder.name]:

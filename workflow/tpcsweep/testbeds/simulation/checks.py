@@ -4,10 +4,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from tpcsweep.claims.publications import claim_names
 from tpcsweep.configuration.checks import Rule, broken, everywhere
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import show_value
-from tpcsweep.configuration.problems import Problem
+from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.configuration.units import CORES
 from tpcsweep.testbeds.rules import at_most, one_of
@@ -22,7 +23,18 @@ def check(configuration: Configuration) -> list[Problem]:
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Simulation)
     rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
-    return [*_axes(configuration), *broken(rules, configuration)]
+    return [
+        *_claims(testbed, file),
+        *_axes(configuration),
+        *broken(rules, configuration),
+    ]
+
+
+def _claims(testbed: Simulation, file: str) -> Iterator[Problem]:
+    known = claim_names()
+    for key, names in ("inputs", testbed.inputs), ("assumptions", testbed.assumptions):
+        for name in (name for name in names if name not in known):
+            yield Problem(key, repr(name), suggest(name, known), file)
 
 
 def _axes(configuration: Configuration) -> Iterator[Problem]:

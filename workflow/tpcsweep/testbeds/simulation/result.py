@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tpcsweep import files
+from tpcsweep import numbers
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
@@ -164,4 +164,4 @@ def time_shares(shares: Mapping[str, float], ramp: float, windowed: bool) -> dic
 
 
 def _number(value: float | None) -> float | None:
-    return None if value is None else files.number(value, 6)
+    return None if value is None else numbers.json_number(value, 6)
