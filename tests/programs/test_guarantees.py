@@ -362,6 +362,7 @@ def test_a_run_can_be_watched_and_what_is_made_beside_it_changes_nothing(measure
     process.join(HANGS)
     assert process.exitcode == 0
     assert statuses(measured) == ["ok"] * 4
+    assert not list(study.glob("partial.*"))
     ended = (study / "live.html").read_text()
     assert "4 of 4 cells measured" in ended
     assert 'http-equiv="refresh"' not in ended

@@ -163,7 +163,7 @@ SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
 
 
 def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
-    return Deployments(study, "measure", paths, ())
+    return Deployments(study, "measure", paths, (), frozenset())
 
 
 @given(first=NAMES, second=NAMES, data=st.data())

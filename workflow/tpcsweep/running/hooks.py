@@ -60,6 +60,7 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
         line = f"{study.folder.name}: {_line(study, status)}"
         (incomplete if status.missing else complete).append(line)
         live.end_page(study, line)
+        folding.remove_partial(study)
         if told := notify(study, studies.notify, ending, status):
             failures.append(told)
     lines = [*incomplete, *complete]
