@@ -133,7 +133,7 @@ SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
 
 
 def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
-    return Deployments(study, "measure", paths, ())
+    return Deployments(study, "measure", paths, (), frozenset())
 
 
 @given(first=NAMES, second=NAMES, data=st.data())

@@ -59,7 +59,7 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
     from tpcsweep.configuration.places import RESULTS
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.dataset import DatasetError
-    from tpcsweep.running.folding import fold_snapshot
+    from tpcsweep.running.folding import PARTIAL, fold_snapshot
     from tpcsweep.running.status import run_under_way
 
     for folder in (results, RESULTS / results):
@@ -69,8 +69,8 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
         return None
     if page is None or common.is_same(page, folder / "index.html"):
         common.require_writable(folder, "FILE.html")
-        page = folder / "partial.html"
-    dataset = page.with_name(common.PARTIAL if page.parent == folder else f"{page.stem}.{common.PARTIAL}")
+        page = (folder / PARTIAL).with_suffix(".html")
+    dataset = page.with_name(PARTIAL if page.parent == folder else f"{page.stem}.{PARTIAL}")
     with common.exit_on(ConfigurationError, DatasetError):
         study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
         fold_snapshot(study, dataset, os.cpu_count() or 1)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")  # number without a unit
 CONFIG = Path("config/config.yaml")
-PARTIAL = "partial.nc"  # name of a dataset that is made beside a run, in the folder of results
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")

@@ -21,12 +21,12 @@ from tpcsweep import results
 from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import Configuration, Study, cell_spec, studies
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import Cell, by_deployment
+from tpcsweep.configuration.sweep import Cell
 
 NEVER = "(?!)"  # regular expression that matches nothing
-MARKERS = (".again", ".again2")
-"""Temporary outputs of a deployment's job in its log folder; a request for a missing one starts the job.
-Of two names one is missing, even if a killed Snakemake left the other."""
+NOW = "/proc/self/task"
+"""Folder that is newer than all cells of earlier runs, because the kernel makes it with Snakemake's process.
+Snakemake compares the content of files, but not of folders."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Deployments:
     name: str
     paths: Sequence[str]
     cells: Sequence[str]  # paths of the cells relative to their deployment
+    damaged: frozenset[str]  # deployments with damaged or stale files
 
     @property
     def folder(self) -> str:
@@ -58,6 +59,10 @@ class Deployments:
     def digest(self, wildcards: Any) -> str:
         """Return a digest of a deployment's cell specifications; a changed digest makes Snakemake run its job."""
         return deployment_digest(self.study, wildcards.deployment)
+
+    def needs_repair(self, wildcards: Any) -> bool:
+        """Return whether some files of a deployment's cells are damaged or stale; Snakemake takes them for finished."""
+        return wildcards.deployment in self.damaged
 
     def priority(self, wildcards: Any) -> int:
         return self.study.grid.rank[wildcards.deployment]
@@ -109,7 +114,11 @@ class Studies(dict[str, Study]):
         """Deployments of all measured studies, grouped by equal sets of cells."""
         return [
             Deployments(
-                study, f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""), paths, cells
+                study,
+                f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""),
+                paths,
+                cells,
+                self._damaged(study),
             )
             for study in self.measured
             for number, (cells, paths) in enumerate(study.grid.groups.items(), start=1)
@@ -123,24 +132,17 @@ class Studies(dict[str, Study]):
 
     @property
     def cells(self) -> list[str]:
-        """Files of all cells, and the markers of deployments that measure some of them again."""
-        return [file for study in self.sweeps for file in self._sources(study.folder.name)] + self._again
+        """Files of all cells."""
+        return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
     @cached_property
     def stale(self) -> dict[str, list[Cell]]:
         """Stale cells of each measured study when the run was planned; reading all files takes seconds."""
         return {study.folder.name: list(stale_cells(study)) for study in self.measured}
 
-    @property
-    def _again(self) -> list[str]:
-        """Markers of the deployments of damaged and stale cells, whose files Snakemake takes for finished."""
-        logs = (
-            study.folder / "logs" / deployment
-            for study in self.measured
-            for deployment, cells in by_deployment(self.stale[study.folder.name]).items()
-            if any(study.cell_file(cell).exists() for cell in cells)
-        )
-        return [str(min((folder / name for name in MARKERS), key=Path.exists)) for folder in logs]
+    def _damaged(self, study: Configuration) -> frozenset[str]:
+        stale = self.stale[study.folder.name]
+        return frozenset(cell.deployment.path for cell in stale if study.cell_file(cell).exists())
 
     def with_notebook(self, notebook: str) -> list[str]:
         """Return the names of the studies whose sweep or testbed requests a notebook."""
@@ -200,13 +202,6 @@ def stale_cells(study: Configuration) -> Iterator[Cell]:
     for cell in study.grid.cells:
         if results.stale(study.cell_file(cell), cell_spec(study, cell)):
             yield cell
-
-
-def remove_markers(study: Configuration) -> None:
-    """Delete the files of MARKERS, which Snakemake keeps for rules that are targets."""
-    for deployment in study.grid.deployments:
-        for name in MARKERS:
-            (study.folder / "logs" / deployment / name).unlink(missing_ok=True)
 
 
 def digest(content: Any) -> str:
