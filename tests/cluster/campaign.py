@@ -18,10 +18,11 @@ from pathlib import Path
 import psutil
 import yaml
 from kubernetes.client import ApiException, V1Pod
-from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.sweeps.study import Configuration
 from tpcsweep.testbeds.kubernetes.metadata import CELLS, DEPLOYMENT, OWNER, SELECTOR, SWEEP, object_name
 from tpcsweep.testbeds.kubernetes.objects import FINISHED_SECONDS
 from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.loading import load
 
 from tests.cluster import local
 from tests.cluster.local import groups

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
-from tpcsweep import results
-from tpcsweep.configuration.loading import cell_spec
-from tpcsweep.dataset import STATUS
+from tpcsweep.data import cell_files
+from tpcsweep.data.labels import STATUS
+from tpcsweep.sweeps.study import cell_spec
 
 from tests.support.commands import tpcsweep
 from tests.support.fakes.project import Project
@@ -182,7 +182,9 @@ def test_cells_of_another_specification_are_set_aside_and_measured_next(
     measured.well(DATASET)
     assert measured.measured() == [ALL[1]]
     study = measured.study()
-    assert not any(results.stale(study.cell_file(cell), cell_spec(study, cell)) for cell in study.grid.cells)
+    assert not any(
+        cell_files.stale(study.cell_file(cell), cell_spec(study, cell)) for cell in study.grid.cells
+    )
 
 
 def test_cells_of_a_deployment_that_does_not_start_are_listed_and_measured_next(tmp_path: Path) -> None:

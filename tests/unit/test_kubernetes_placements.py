@@ -9,15 +9,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import BLOCK, resource_amount, resources, spots
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.paths.rates import probe_connections
+from tpcsweep.deploying.paths.rates import probe_connections
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes
+from tpcsweep.testbeds.kubernetes.placements import BLOCK, resource_amount, resources, spots
 from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 from tests.support.projects import cases
 from tests.support.testbeds import kubernetes, selecting, sized

@@ -17,16 +17,16 @@ from typing import Any
 
 from kubernetes.client import V1Pod
 
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.placements import CLIENT, Spot, spots
-from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import objects, state
+from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.testbeds.interface import Request
+from tpcsweep.testbeds.kubernetes import deployments, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, reference
+from tpcsweep.testbeds.kubernetes.placements import CLIENT, Spot, spots
 from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
-from tpcsweep.xrootd import credentials
-from tpcsweep.xrootd import servers as xrootd
 
 PARALLEL = 16  # requests at a time
 POKE_SECONDS = 1.0
@@ -59,8 +59,8 @@ class Pods:
         self.began = time.monotonic()
         client, *jobs = objects.deployment_jobs(naming, settings, pair, wanted, request.streams, deadline)
         self._owner = create_object(cluster, client)
-        present = state.deployments(cluster)
-        if earlier := state.users(present, objects.chosen_nodes(pair), before=self._owner):
+        present = deployments.deployments(cluster)
+        if earlier := deployments.users(present, objects.chosen_nodes(pair), before=self._owner):
             raise OccupiedError(earlier[0])  # both saw the pair free
         self.by_name: dict[str, V1Pod] = {}  # the running pods by the names of their servers, and `client`
         self.sides: dict[str, xrootd.SideServers] = {}

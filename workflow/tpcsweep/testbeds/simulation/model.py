@@ -16,15 +16,15 @@ import orjson
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.physics import UNITS, Physics
-from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.dataset import SIMULATED, STATUS
-from tpcsweep.paths.plan import SUPER_PACKET
-from tpcsweep.tcp import HEADERS, growth_rounds, payload, window_rate
-from tpcsweep.throughput import demand, soft_minimum
-from tpcsweep.tools import TOOLS
-from tpcsweep.variables import GBIT
+from tpcsweep.common.numbers import GBIT
+from tpcsweep.data.labels import SIMULATED, STATUS
+from tpcsweep.deploying.paths.network_path import SUPER_PACKET
+from tpcsweep.measuring.tcp import HEADERS, growth_rounds, payload, window_rate
+from tpcsweep.measuring.throughput import demand, soft_minimum
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.testbeds.simulation.physics import UNITS, Physics
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 Array = NDArray[np.float64]
 
@@ -155,7 +155,7 @@ def packet(cells: ModelCells, p: Mapping[str, Array], queues: str) -> Array:
 def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: str) -> Terms:
     """Return the limits of cells at a throughput, which determines how many data leave the cache.
 
-    tpcsweep.throughput has the law; this function derives its terms from a testbed's parameters.
+    tpcsweep.measuring.throughput has the law; this function derives its terms from a testbed's parameters.
     `throughput` is (cells,) or (draws, cells). With `queues` "origin" each origin has a queue of `queue_limit`;
     otherwise the path has one.
     """

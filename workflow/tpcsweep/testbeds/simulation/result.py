@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tpcsweep import numbers
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.measure.limits import NONE_FOUND, binding
-from tpcsweep.measure.transfers import MOST_ROWS
+from tpcsweep.common import numbers
+from tpcsweep.common.numbers import GBIT
+from tpcsweep.data.variables import SHARES, SUMMARY, TRANSFERS
+from tpcsweep.measuring.limits import NONE_FOUND, binding
+from tpcsweep.measuring.transfers import MOST_ROWS
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.model import Array, ModelCells, Terms
-from tpcsweep.variables import GBIT, SHARES, SUMMARY, TRANSFERS
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 SAMPLES = 2  # the most samples of a cell: enough to draw its constant goodput
 ENDLESS = 10.0  # seconds of a cell without files that ends when it is steady
@@ -28,7 +29,7 @@ _DERIVED = ("cell", "startup", "sending", "total", "rate")
 def results(
     wanted: Sequence[Parameters], settings: Simulation, measurement: Measurement
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results of cells as `measure.cell.measure` returns them, at the model's fixed point.
+    """Yield the results of cells as `measuring.cell.measure` returns them, at the model's fixed point.
 
     A cell is in steady state from its start to its end: it has no warm-up, and its goodput is constant. Intervals
     contain a share `confidence` of the results under random parameter sets.

@@ -5,12 +5,12 @@ import math
 from pathlib import Path
 from typing import NamedTuple
 
-from tpcsweep.xrootd.servers import USUAL, Ports
+from tpcsweep.deploying.xrootd.server_config import USUAL, Ports
 
 PACKAGE = Path("/etc/tpcsweep/package/tpcsweep.zip")  # the archive of this package, from a ConfigMap
 PACKAGE_FOLDER = PACKAGE.parent
 CREDENTIALS = Path("/etc/tpcsweep/credentials")
-"""The deployment's Secret, with files of `tpcsweep.xrootd.credentials`."""
+"""The deployment's Secret, with files of `tpcsweep.deploying.xrootd.credentials`."""
 CONFIGURATION = Path("/etc/tpcsweep/configuration")
 """The deployment's ConfigMap, with a file for each server, and COMPLETE."""
 COMPLETE = "complete"  # a key of both, which appear in the pods after the pods have addresses
@@ -31,13 +31,13 @@ SLASH = "--"  # replaces the slash in the names of a Secret's files
 
 
 class Sample(NamedTuple):
-    """One sample of one agent, with the names of `measure.readings.Reading`. Counters only grow."""
+    """One sample of one agent, with the names of `measuring.readings.Reading`. Counters only grow."""
 
     time: float  # seconds of the agent's CLOCK_MONOTONIC
     cpu: float  # CPU seconds of the servers, or of the client and its tools
-    thread: float  # cores used by the busiest of their threads: `measure.machine.Busiest`. NaN at first.
+    thread: float  # cores used by the busiest of their threads: `measuring.machine.Busiest`. NaN at first.
     waiting: float
-    machine_busy: float  # state of the machine, as the next five: `measure.machine.Condition`
+    machine_busy: float  # state of the machine, as the next five: `measuring.machine.Condition`
     machine_steal: float
     machine_total: float
     machine_pressure: float | None
@@ -52,7 +52,7 @@ class Sample(NamedTuple):
     payload: int = 0  # bytes that have arrived in the files, since the start
     retransmits: int = 0
     busy: float = 0.0
-    """For all data connections since the start, as the next four: see `linux.sockets.ConnectionTotals`."""
+    """For all data connections since the start, as the next four: see `deploying.linux.sockets.ConnectionTotals`."""
     rwnd_limited: float = 0.0
     sndbuf_limited: float = 0.0
     sent: int = 0

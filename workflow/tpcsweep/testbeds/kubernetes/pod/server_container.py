@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tpcsweep.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.testbeds.kubernetes.pod import places
 
 POLL = 0.05
