@@ -20,9 +20,9 @@ import yaml
 from numpy.typing import NDArray
 from tpcsweep.analysis.comparison import compare
 from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formula import with_defaults
 from tpcsweep.analysis.models.formulas import MODELS
 from tpcsweep.analysis.models.learned import fit_process, fit_table
-from tpcsweep.analysis.models.model import with_defaults
 from tpcsweep.analysis.models.observations import observe
 from tpcsweep.data.importing.import_settings import Import
 from tpcsweep.data.importing.table_import import import_table

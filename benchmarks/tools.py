@@ -3,9 +3,9 @@
 
 All tools run in one deployment without RTT or quotas, with sparse files of 1 MiB. A row covers the transfers that ended
 after the first ones, as many as streams, so that starting the tool is excluded. CPU is that of the tool's cgroup with
-all its processes: the client's, including tpcsweep.measuring.client.client_process, for tools that request third-party copies; the source's or
-destination's, whose server is idle, for tools that move the data themselves. A transfer's start latency ends when its
-file exists at the destination.
+all its processes: the client's, including tpcsweep.measuring.client, for tools that request third-party copies; the
+source's or destination's, whose server is idle, for tools that move the data themselves. A transfer's start latency
+ends when its file exists at the destination.
 
     python -m benchmarks.tools [TOOL …]       as root; about 10 minutes
 """

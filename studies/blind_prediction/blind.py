@@ -24,7 +24,7 @@ from tpcsweep.common.numbers import plain
 from tpcsweep.data.effects import MARGIN
 from tpcsweep.data.tables import observations
 from tpcsweep.testbeds.loading import load
-from tpcsweep.testbeds.simulation.model import Array, ModelCells, payload_on_path, random_sets, solve
+from tpcsweep.testbeds.simulation.fixed_point import Array, ModelCells, payload_on_path, random_sets, solve
 from tpcsweep.testbeds.simulation.physics import Estimate, Physics
 from tpcsweep.testbeds.simulation.settings import Simulation
 

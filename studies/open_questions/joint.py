@@ -25,7 +25,7 @@ from tpcsweep.data.effects import Region
 from tpcsweep.data.labels import SIMULATED, coordinates
 from tpcsweep.sweeps.study import Configuration
 from tpcsweep.testbeds.loading import load
-from tpcsweep.testbeds.simulation.model import Array, central, model_cells, random_sets, solve, solved
+from tpcsweep.testbeds.simulation.fixed_point import Array, central, model_cells, random_sets, solve, solved
 from tpcsweep.testbeds.simulation.settings import Simulation
 
 FACTS = {

@@ -85,7 +85,8 @@ def test_a_deployment_that_is_up_is_not_reaped(pair: NetnsSite) -> None:
 
 def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:
     """Containers rarely have CAP_SYS_PTRACE."""
-    look = "import sys; from tpcsweep.deploying.linux.sockets import tcp_sockets; print(tcp_sockets('/proc', [sys.argv[1]]))"
+    sockets = "from tpcsweep.deploying.linux.sockets import tcp_sockets"
+    look = f"import sys; {sockets}; print(tcp_sockets('/proc', [sys.argv[1]]))"
     with (
         socket.create_server(("127.0.0.1", 0)) as held,
         # Any user may run this program, and it keeps the socket that it is given.

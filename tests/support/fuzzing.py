@@ -33,7 +33,7 @@ from tpcsweep.testbeds.loading import WorkflowSettings, load, load_import, studi
 from tpcsweep.testbeds.netns import checks as netns
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.settings import Netns
-from tpcsweep.testbeds.simulation import model
+from tpcsweep.testbeds.simulation import fixed_point
 from tpcsweep.testbeds.simulation.physics import Estimate, Physics
 from tpcsweep.testbeds.simulation.result import results
 from tpcsweep.testbeds.simulation.settings import Simulation
@@ -93,7 +93,7 @@ BESIDE = {
 }
 _MODELS = Parameters, Measurement, Sweep, WorkflowSettings, Import, Axis, Column
 _TESTBEDS = Netns, Kubernetes, Paths, Pair, Side, Role, Simulation, Physics, Estimate
-KEYS = sorted({name for model in (*_MODELS, *_TESTBEDS) for name in model.model_fields})
+KEYS = sorted({name for fixed_point in (*_MODELS, *_TESTBEDS) for name in fixed_point.model_fields})
 
 # --- what is written
 
@@ -255,8 +255,8 @@ def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameter
 
 
 def _on_simulation(configuration: Configuration, settings: Simulation, parameters: Parameters) -> None:
-    cells, physics = model.model_cells([parameters]), model.central(settings.parameters)
-    found, *_ = model.solve(cells, physics, settings.queues)
+    cells, physics = fixed_point.model_cells([parameters]), fixed_point.central(settings.parameters)
+    found, *_ = fixed_point.solve(cells, physics, settings.queues)
     assert np.isfinite(found).all()
     assert (found > 0).all()
     assert list(results([parameters], settings, configuration.sweep.measurement))

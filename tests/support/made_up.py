@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formula import Model, Points, with_defaults
 from tpcsweep.analysis.models.formulas import MODELS
-from tpcsweep.analysis.models.model import Model, Points, with_defaults
 from tpcsweep.analysis.models.observations import observe
 from tpcsweep.analysis.models.saved_fits import FORMAT
 from tpcsweep.common.files import checksum

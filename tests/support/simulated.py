@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tpcsweep.data import folding
 from tpcsweep.sweeps.study import Configuration
-from tpcsweep.testbeds.simulation.model import central, model_cells, solve, spread
+from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, solve, spread
 from tpcsweep.testbeds.simulation.testbed import origin
 
 

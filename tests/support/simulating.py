@@ -7,7 +7,7 @@ from tpcsweep.data import folding
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.study import Configuration, cell_spec
 from tpcsweep.testbeds.loading import load
-from tpcsweep.testbeds.simulation.model import central, model_cells, solve
+from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, solve
 from tpcsweep.testbeds.simulation.physics import Estimate, Physics
 from tpcsweep.testbeds.simulation.settings import Simulation
 from tpcsweep.testbeds.simulation.testbed import simulate

@@ -18,7 +18,7 @@ from tpcsweep.testbeds.kubernetes import pod as programs
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.placements import spots
-from tpcsweep.testbeds.kubernetes.pod import capabilities, places
+from tpcsweep.testbeds.kubernetes.pod import capabilities, pod_files
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.kubernetes.pods import pod_address
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
@@ -47,7 +47,7 @@ def jobs(of: Kubernetes, **parameters: Any) -> list[Any]:
     wanted = DeploymentParameters(**parameters)
     spotted = spots(of.pairs[0].source, wanted.origins, host_network=of.host_network)
     addresses = [f"10.0.0.{2 + number}" for number in range(wanted.origins)]
-    ports = [places.block(spot.port) for spot in spotted]
+    ports = [pod_files.block(spot.port) for spot in spotted]
     servers = xrootd.side_servers("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
     return [
         body(objects.server_job(NAMING, of, spot, server, wanted, 1, 1234.5))
@@ -327,7 +327,9 @@ def test_python_runs_the_package_from_its_archive_with_nothing_else(tmp_path: Pa
         f"import sys, {', '.join(names)}\n"
         "files = {module.__file__ for name, module in sys.modules.items() if name.startswith('tpcsweep')}\n"
         "print({file.partition('/tpcsweep/')[0] for file in files})\n"
-        "from pathlib import Path; from tpcsweep.measuring.tools.registry import TOOLS; from tpcsweep.measuring.tools.tool import Credentials\n"
+        "from pathlib import Path\n"
+        "from tpcsweep.measuring.tools.registry import TOOLS\n"
+        "from tpcsweep.measuring.tools.tool import Credentials\n"
         "for tool in TOOLS.values():\n"
         "    print(tool.environment(Credentials(Path('/c')), Path('/h')).get('PYTHONPATH'))"
     )

@@ -19,7 +19,7 @@ from tpcsweep.measuring import machine
 from tpcsweep.testbeds.kubernetes.pod import (
     messages,
     network,
-    places,
+    pod_files,
     server_container,
     server_programs,
     watched,
@@ -36,7 +36,7 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     monkeypatch.setattr(server_container, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
     monkeypatch.setattr(machine, "THREAD_INTERVAL", 0.0)
     monkeypatch.setattr(watched, "process_ids", lambda _: [os.getpid()])
-    for module in (places, watched):
+    for module in (pod_files, watched):
         monkeypatch.setattr(module, "SERVER_CONTAINER_SOCKET", tmp_path / "socket")
     server = threading.Thread(target=server_container.taken)
     server.start()
@@ -63,13 +63,13 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
         folder = tmp_path / name
         data = folder / "..1"
         data.mkdir(parents=True)
-        for file in (*files, places.COMPLETE):
+        for file in (*files, pod_files.COMPLETE):
             (data / file).write_text(file)
         (folder / "..data").symlink_to("..1")
-        (folder / places.COMPLETE).symlink_to(f"..data/{places.COMPLETE}")  # the first of the names
-        monkeypatch.setattr(places, name, folder)
-    monkeypatch.setattr(places, "STATE", tmp_path)
-    monkeypatch.setattr(places, "PRIVATE", tmp_path / "private")
+        (folder / pod_files.COMPLETE).symlink_to(f"..data/{pod_files.COMPLETE}")  # the first of the names
+        monkeypatch.setattr(pod_files, name, folder)
+    monkeypatch.setattr(pod_files, "STATE", tmp_path)
+    monkeypatch.setattr(pod_files, "PRIVATE", tmp_path / "private")
     laid_out = server_container.credentials()
     assert [(laid_out / name).read_text() for name in ("authdb", "ca/1.0")] == ["authdb", "ca--1.0"]
 

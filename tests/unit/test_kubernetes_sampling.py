@@ -18,7 +18,7 @@ from tpcsweep.deploying.xrootd.server_config import Ports
 from tpcsweep.testbeds.kubernetes import site
 from tpcsweep.testbeds.kubernetes.pod import agent, messages
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub, client_agent
-from tpcsweep.testbeds.kubernetes.pod.places import Sample
+from tpcsweep.testbeds.kubernetes.pod.pod_files import Sample
 from tpcsweep.testbeds.kubernetes.session import SessionError
 
 from tests.support.workflow import wait_until

@@ -16,9 +16,9 @@ from scipy.special import stdtrit
 from tpcsweep.analysis.claims.claim_cells import claim_cells
 from tpcsweep.analysis.comparison import compare
 from tpcsweep.analysis.models.fit import Fit, fit
+from tpcsweep.analysis.models.formula import Model, Parameter, with_defaults
 from tpcsweep.analysis.models.formulas import MODELS
 from tpcsweep.analysis.models.learned import fit_process
-from tpcsweep.analysis.models.model import Model, Parameter, with_defaults
 from tpcsweep.analysis.models.observations import (
     FLOOR,
     SAMPLE_SIZE,

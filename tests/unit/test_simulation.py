@@ -25,8 +25,8 @@ from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import Configuration, cell_spec
 from tpcsweep.testbeds.loading import load
-from tpcsweep.testbeds.simulation import model as simulated
-from tpcsweep.testbeds.simulation.model import TLS, central, model_cells, packet, solve
+from tpcsweep.testbeds.simulation import fixed_point as simulated
+from tpcsweep.testbeds.simulation.fixed_point import TLS, central, model_cells, packet, solve
 from tpcsweep.testbeds.simulation.physics import Estimate, Physics
 from tpcsweep.testbeds.support import check, require_supported
 

@@ -18,7 +18,7 @@ from tpcsweep.data.variables import SUMMARY
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.study import Configuration, cell_spec
 from tpcsweep.testbeds.simulation import testbed as study
-from tpcsweep.testbeds.simulation.model import central, model_cells, terms
+from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, terms
 from tpcsweep.testbeds.simulation.result import SAMPLES
 
 from tests.support.projects import study_of

@@ -201,7 +201,7 @@ def ramp_seconds(wanted: Parameters, rtt: float) -> float:
 def growth_seconds(wanted: Parameters, rtt: float) -> float:
     """Return the seconds in which the window of one transfer grows, for an RTT in ms.
 
-    The `measuring.tcp.first_window` is sent with the handshakes. Then the window doubles each round trip (RFC 5681) until the
+    The `tcp.first_window` is sent with the handshakes. Then the window doubles each round trip (RFC 5681) until the
     file is sent, or the TCP buffer or a connection's share of the path is full.
     """
     connections = wanted.streams * wanted.tcp_streams

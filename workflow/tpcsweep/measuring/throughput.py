@@ -5,13 +5,13 @@
     D = n / (1/r + t/F)           n streams, each of which transfers files of F one after another
     t = t₀ + R (h + g)            pause of a file: set-up, its h round trips, and g of slow start
 
-r is the rate of a stream while it sends: the least of `measuring.tcp.window_rate`, `measuring.tcp.mathis`, and of what the components on
-its way leave a single stream. The callers differ in the constants, and in three parts:
+r is the rate of a stream while it sends: the least of `tcp.window_rate`, `tcp.mathis`, and of what the components on its
+way leave a single stream. The callers differ in the constants, and in three parts:
 
-| part | simulator (`testbeds.simulation.model`) | `combined` (`analysis.models.formulas`) |
+| part | simulator (`testbeds.simulation.fixed_point`) | `combined` (`analysis.models.formulas`) |
 |---|---|---|
 | q | ∞: a cell has one limit | fitted |
-| g | `measuring.tcp.growth_rounds`: the set-up sends the first window, and no window exceeds the file | `measuring.tcp.slow_start` of r |
+| g | `tcp.growth_rounds`: the set-up sends the first window, and no window exceeds the file | `tcp.slow_start` of r |
 | an origin | its cores, contention and cache, from hardware or assumptions | Universal Scalability Law, fitted |
 | origins | streams use them in turn | streams use them by chance: `busy_origins` |
 

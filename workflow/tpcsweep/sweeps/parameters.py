@@ -29,9 +29,6 @@ from tpcsweep.sweeps import units
 from tpcsweep.sweeps.problems import LIST_TAG, VALUE_TAG, Fault, fault
 from tpcsweep.sweeps.units import COUNT, Quantity, show
 
-pass
-
-
 KNOBS = ("cores", "origins", "streams")
 """Searched parameters, most expensive first: a plan saves cores, then origins, then streams."""
 

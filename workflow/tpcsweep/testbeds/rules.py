@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-pass
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple

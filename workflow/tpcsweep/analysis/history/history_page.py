@@ -27,12 +27,10 @@ from tpcsweep.common.numbers import between, short
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.run_effects import FASTER, SAME, SLOWER, Floats
 from tpcsweep.pages.figures.axis_labels import name_text
-from tpcsweep.sweeps.parameters import value_text
-from tpcsweep.sweeps.sweep import REPETITION
-
-pass
 from tpcsweep.pages.making import PAGE
 from tpcsweep.pages.rendering import render
+from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.sweep import REPETITION
 
 
 def make_history(dataset: Path, folder: Path) -> SweepHistory:

@@ -13,9 +13,9 @@ import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from tpcsweep.analysis.models.fit import Fit
+from tpcsweep.analysis.models.formula import SEED, Floats, Model, json_content
 from tpcsweep.analysis.models.learned import fit_process, fit_table
 from tpcsweep.analysis.models.least_squares import find_optimum, luck_units
-from tpcsweep.analysis.models.model import SEED, Floats, Model, json_content
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import Domain, Predictor
 from tpcsweep.common.numbers import plain

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tpcsweep.analysis.models.formula import Cells, Floats, Model, with_defaults
 from tpcsweep.analysis.models.formulas import MODELS
 from tpcsweep.analysis.models.least_squares import UnfittableError, bootstrap, find_optimum, undetermined
-from tpcsweep.analysis.models.model import Cells, Floats, Model, with_defaults
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import (
     QUANTILES,

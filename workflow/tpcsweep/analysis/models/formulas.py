@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tpcsweep.analysis.models.model import Floats, Model, Parameter, Points
+from tpcsweep.analysis.models.formula import Floats, Model, Parameter, Points
 from tpcsweep.common.numbers import GBIT_PER_MS
 from tpcsweep.measuring import tcp, throughput
 from tpcsweep.measuring.tcp import first_window, payload, slow_start, window_rate

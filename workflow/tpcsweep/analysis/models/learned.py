@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import linalg, stats
 from scipy.interpolate import RegularGridInterpolator
 
-from tpcsweep.analysis.models.model import SEED, Cells, Floats
+from tpcsweep.analysis.models.formula import SEED, Cells, Floats
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import Domain, Predictor, Scatter, log_ratio, new_run
 from tpcsweep.common.numbers import CONFIDENCE, short

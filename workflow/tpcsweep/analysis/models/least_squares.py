@@ -12,7 +12,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from tpcsweep.analysis.models.model import SEED, Floats, Model, Parameter
+from tpcsweep.analysis.models.formula import SEED, Floats, Model, Parameter
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.common.numbers import plain, short
 

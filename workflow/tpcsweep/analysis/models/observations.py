@@ -12,7 +12,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.analysis.models.model import SEED, Floats, Points, with_defaults
+from tpcsweep.analysis.models.formula import SEED, Floats, Points, with_defaults
 from tpcsweep.data.labels import IMPORTED, SIMULATED
 from tpcsweep.data.tables import observations
 from tpcsweep.sweeps.parameters import CELL

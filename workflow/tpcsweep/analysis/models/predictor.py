@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from tpcsweep.analysis.models.model import SEED, Cells, Floats
+from tpcsweep.analysis.models.formula import SEED, Cells, Floats
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.common.numbers import CONFIDENCE, json_number, plain
 from tpcsweep.data.labels import describe, variable_attributes

@@ -20,8 +20,8 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from tpcsweep.analysis.models.fit import Fit
+from tpcsweep.analysis.models.formula import SEED, Cells, Floats
 from tpcsweep.analysis.models.learned import Features, fit_regressor, leave_one_out, some_rows, surface
-from tpcsweep.analysis.models.model import SEED, Cells, Floats
 from tpcsweep.analysis.models.observations import FLOOR, Observations
 from tpcsweep.analysis.models.predictor import Domain, Predictor
 from tpcsweep.common.numbers import CONFIDENCE, short

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tpcsweep.analysis.models.model import DEFAULTS, json_content
+from tpcsweep.analysis.models.formula import DEFAULTS, json_content
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import Domain, Predictor, interval
 from tpcsweep.analysis.plans.question import PROBABILITY, Given, Question

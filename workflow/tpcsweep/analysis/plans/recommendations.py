@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep.analysis.models.model import DEFAULTS, json_content
+from tpcsweep.analysis.models.formula import DEFAULTS, json_content
 from tpcsweep.analysis.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.analysis.models.predictor import Domain, Predictor
 from tpcsweep.analysis.models.saved_fits import SavedError, read_fits

@@ -22,7 +22,7 @@ from tpcsweep.data.labels import SIMULATED, TRANSFERS_GROUP, data_origin
 from tpcsweep.data.opening import load
 from tpcsweep.pages.figures import save
 from tpcsweep.pages.figures.panels import common_parameters
-from tpcsweep.testbeds.simulation.model import datasets
+from tpcsweep.testbeds.simulation.fixed_point import datasets
 
 DRAWS = 40  # random parameter sets for judging simulated data
 INPUT = "input"  # role of a claim that determined parameters of the simulation, which therefore reproduces it

@@ -23,7 +23,6 @@ from tpcsweep.common import processes
 VALID_HOURS = 365 * 24
 """Validity of certificates, and the longest of macaroons: longer than their deployment, which deletes them."""
 
-pass
 
 USER = "alice"
 ROOT_USER = "root"  # user of the tools' processes, and of the root protocol
@@ -108,7 +107,7 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
 
 
 def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a file that is never more readable than its mode; the umask is that of `common.processes.readable_umask`."""
+    """Write a file that is never more readable than its mode; the umask is that of `processes.readable_umask`."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         if owner:

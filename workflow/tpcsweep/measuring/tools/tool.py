@@ -33,7 +33,7 @@ class Credentials:
     """Files of a deployment's credentials folder that a client uses."""
 
     def __init__(self, folder: Path, authorization: str = "usual", macaroon_hours: int = 1) -> None:
-        """`deploying.xrootd.credentials.create_credentials` fills the folder; `authorization` is the parameter's value."""
+        """`credentials.create_credentials` fills the folder; `authorization` is the parameter's value."""
         self.folder = folder
         self.macaroon_hours = macaroon_hours
         """Validity to request for macaroons, which other sites see."""

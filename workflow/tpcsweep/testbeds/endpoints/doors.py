@@ -31,7 +31,7 @@ class OtherFolderError(DoorError):
 class Doors(ABC):
     """Requests to the doors of one end, `source` or `destination`. They raise DoorError if they fail.
 
-    Requests that write or delete accept only what `tpcsweep.common.urls` builds in a folder that the server has created.
+    Requests that write or delete accept only what `common.urls` builds in a folder that the server has created.
     """
 
     @abstractmethod

@@ -27,12 +27,12 @@ from tpcsweep.sweeps.parameters import DeploymentParameters
 from tpcsweep.testbeds.kubernetes import placements, pod_templates
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
 from tpcsweep.testbeds.kubernetes.placements import AGENT, CLIENT, HUB, SERVERS, Spot
-from tpcsweep.testbeds.kubernetes.pod import capabilities, places
+from tpcsweep.testbeds.kubernetes.pod import capabilities, pod_files
 from tpcsweep.testbeds.kubernetes.pod_templates import Tree, merged
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 
 MANIFESTS: Tree = yaml.safe_load((PACKAGE / "testbeds/kubernetes/manifests.yaml").read_text())
-FILLED = {name: str(value) for name, value in vars(places).items() if name.isupper()}
+FILLED = {name: str(value) for name, value in vars(pod_files).items() if name.isupper()}
 """Values of $NAMES that are the same in all deployments."""
 USER = 10940  # user and group of all processes, as in the image, unless a template says otherwise
 SERVER_MEMORY = 1 << 30  # bytes of memory of a server beside its files
@@ -45,7 +45,7 @@ NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NODE = "kubernetes.io/hostname"  # the label by which nodes differ
 SECRETS: Mapping[str, Callable[[str], bool]] = {
-    CLIENT: lambda name: name.startswith(("ca", "user", places.COMPLETE)),
+    CLIENT: lambda name: name.startswith(("ca", "user", pod_files.COMPLETE)),
     "servers": lambda name: not name.startswith("user"),
 }
 """The Secrets of a deployment, and which credentials are in each."""
@@ -102,9 +102,9 @@ def deployment_jobs(
 
 def side_servers(name: str, placed: Sequence[Spot], addresses: Sequence[str]) -> xrootd.SideServers:
     """Return the servers of a side at their spots; with several origins the redirector comes first."""
-    ports = [places.block(spot.port) for spot in placed]
+    ports = [pod_files.block(spot.port) for spot in placed]
     origins = list(addresses[1:] or addresses)
-    return xrootd.side_servers(name, addresses[0], origins, places.STATE, places.FILES, ports)
+    return xrootd.side_servers(name, addresses[0], origins, pod_files.STATE, pod_files.FILES, ports)
 
 
 def chosen_nodes(pair: Pair) -> set[str]:
@@ -209,7 +209,7 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 
 def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
-    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(package_archive()).decode()}
+    data: dict[str, Any] = {pod_files.PACKAGE.name: base64.b64encode(package_archive()).decode()}
     metadata = naming.meta(f"{naming.prefix}-{ARCHIVE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
 

@@ -24,7 +24,7 @@ from tpcsweep.testbeds.kubernetes import deployments, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, reference
 from tpcsweep.testbeds.kubernetes.placements import CLIENT, Spot, spots
-from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.pod import pod_files
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 
@@ -138,14 +138,14 @@ class Pods:
 
     def _fill(self) -> None:
         addresses = {server.address for server in self.servers} | set(map(pod_address, self.by_name.values()))
-        files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
-        configuration = {places.COMPLETE: ""}
+        files = {pod_files.COMPLETE: b"", **_credentials(sorted(addresses))}
+        configuration = {pod_files.COMPLETE: ""}
         for server in self.servers:
             if self._settings.host_network and server.role == "server" and server.manager:
                 # An origin in its node's network reaches its redirector through its agent (`network.introduce`).
                 server = replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
             configuration[f"{server.name}.cfg"] = xrootd.configuration(
-                server, places.PRIVATE, authorization=self._wanted.authorization
+                server, pod_files.PRIVATE, authorization=self._wanted.authorization
             )
         bodies: list[Any] = [objects.config_map(self.naming, configuration, self._owner)]
         for of, theirs in objects.SECRETS.items():
@@ -187,7 +187,7 @@ def _credentials(addresses: list[str]) -> dict[str, bytes]:
         made = Path(folder) / "credentials"
         credentials.create_credentials(made, addresses, (os.getuid(), os.getgid()))
         return {
-            str(path.relative_to(made)).replace("/", places.SLASH): path.read_bytes()
+            str(path.relative_to(made)).replace("/", pod_files.SLASH): path.read_bytes()
             for path in made.rglob("*")
             if path.is_file()
         }

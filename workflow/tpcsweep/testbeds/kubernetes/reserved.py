@@ -14,12 +14,12 @@ from tpcsweep.testbeds.kubernetes import pod_templates
 from tpcsweep.testbeds.kubernetes.metadata import MANAGED
 from tpcsweep.testbeds.kubernetes.objects import ARCHIVE, NETWORKS
 from tpcsweep.testbeds.kubernetes.placements import SERVERS, Role
-from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.pod import pod_files
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 LABELS = "|".join(map(re.escape, MANAGED))
 VOLUMES = "|".join((ARCHIVE, "state", "credentials", "configuration", "files"))
-FOLDERS = "|".join(("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE_FOLDER))))  # noqa: S108
+FOLDERS = "|".join(("/tmp", *map(str, (pod_files.STATE, pod_files.FILES, pod_files.PACKAGE_FOLDER))))  # noqa: S108
 SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name=net\.ipv4\.tcp_(rmem|wmem|congestion_control)"
 CONTAINER = r"spec\.containers\[\d+\]\."
 FREE = r"\b(labels|annotations|nodeSelector|matchLabels|limits|requests|volumeAttributes|options)\."

@@ -23,7 +23,7 @@ from tpcsweep.measuring.looks import longest_gap
 from tpcsweep.measuring.readings import STATES, Reading, ThinnedHistory, even_times
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
-from tpcsweep.testbeds.kubernetes.pod.places import Sample
+from tpcsweep.testbeds.kubernetes.pod.pod_files import Sample
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.node.program_counters import site_totals
 from tpcsweep.testbeds.node.server_site import ServerSite

@@ -11,7 +11,7 @@ from tpcsweep.sweeps.problems import Problem, suggest
 from tpcsweep.sweeps.study import Configuration
 from tpcsweep.sweeps.units import CORES
 from tpcsweep.testbeds.rules import Rule, at_most, broken, everywhere, one_of
-from tpcsweep.testbeds.simulation.model import DISKS
+from tpcsweep.testbeds.simulation.fixed_point import DISKS
 from tpcsweep.testbeds.simulation.settings import Simulation
 
 UNMODELLED_PARAMETERS = ("tool", "copy_mode", "source_content")

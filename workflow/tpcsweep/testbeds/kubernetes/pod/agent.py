@@ -18,7 +18,7 @@ from tpcsweep.deploying.xrootd.monitoring import clock, parse_datagram
 from tpcsweep.measuring import provenance
 from tpcsweep.testbeds.kubernetes.pod import network, server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Channel, encoded, obey
-from tpcsweep.testbeds.kubernetes.pod.places import block
+from tpcsweep.testbeds.kubernetes.pod.pod_files import block
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, ContainerPrograms, Sampling, Watched
 
 SERVER_VERBS = ("release", "start", "stop", "resume", "add_source")

@@ -6,7 +6,7 @@ import os
 
 from tpcsweep.measuring.client.__main__ import serve
 from tpcsweep.testbeds.kubernetes.pod import server_container
-from tpcsweep.testbeds.kubernetes.pod.places import STATE
+from tpcsweep.testbeds.kubernetes.pod.pod_files import STATE
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ from tpcsweep.testbeds.kubernetes.pod.messages import (
     execute,
     perform,
 )
-from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
+from tpcsweep.testbeds.kubernetes.pod.pod_files import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, Sampling
 from tpcsweep.testbeds.node import starting
 

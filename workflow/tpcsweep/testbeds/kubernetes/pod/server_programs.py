@@ -22,7 +22,7 @@ from tpcsweep.deploying.xrootd.server_config import CMSD_LOGGED_IN, LOOPBACK, re
 from tpcsweep.measuring.transfer_files import add_source
 from tpcsweep.testbeds.kubernetes.pod import server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verbs, obey
-from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
+from tpcsweep.testbeds.kubernetes.pod.pod_files import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.node import starting
 

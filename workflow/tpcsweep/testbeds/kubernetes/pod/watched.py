@@ -19,7 +19,7 @@ from tpcsweep.deploying.xrootd.server_config import EXPORT
 from tpcsweep.measuring.looks import PAUSE, Looks
 from tpcsweep.measuring.machine import Machine, process_ids
 from tpcsweep.measuring.transfer_files import DestinationFiles, FirstBytes
-from tpcsweep.testbeds.kubernetes.pod.places import FILES, SERVER_CONTAINER_SOCKET, Sample
+from tpcsweep.testbeds.kubernetes.pod.pod_files import FILES, SERVER_CONTAINER_SOCKET, Sample
 from tpcsweep.testbeds.node.program_counters import OriginCounters, Programs
 
 FOLDER = FILES / EXPORT.strip("/")
