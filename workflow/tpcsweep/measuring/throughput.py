@@ -5,8 +5,8 @@
     D = n / (1/r + t/F)           n streams, each of which transfers files of F one after another
     t = t₀ + R (h + g)            pause of a file: set-up, its h round trips, and g of slow start
 
-r is the rate of a stream while it sends: the least of `tcp.window_rate`, `tcp.mathis`, and of what the components on its
-way leave a single stream. The callers differ in the constants, and in three parts:
+r is the rate of a stream while it sends: the least of `tcp.window_rate`, `tcp.mathis`, and of what the components on
+its way leave a single stream. The callers differ in the constants, and in three parts:
 
 | part | simulator (`testbeds.simulation.fixed_point`) | `combined` (`analysis.models.formulas`) |
 |---|---|---|

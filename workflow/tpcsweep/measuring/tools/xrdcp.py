@@ -2,9 +2,9 @@
 """xrdcp and xrdcp-direct: copies by the root protocol, one process for each transfer.
 
 xrdcp makes third-party copies: the destination's XRootD starts an xrdcp for each transfer, which fetches the file from
-the source's (`ofs.tpc` in `xrootd.server_config`). It checks every 2.5 s whether the copy has ended, so a transfer takes
-a multiple of that. xrdcp-direct runs at the source, and sends a file from the folder of the source's XRootD, which is
-not involved.
+the source's (`ofs.tpc` in `server_config`). It checks every 2.5 s whether the copy has ended, so a transfer takes a
+multiple of that. xrdcp-direct runs at the source, and sends a file from the folder of the source's XRootD, which is not
+involved.
 
 The data are not encrypted, as is usual with this protocol; they use less CPU for each byte than tools that speak https.
 """
