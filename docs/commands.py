@@ -26,7 +26,6 @@ from tpcsweep.testbeds.kubernetes.placements import Origin, Placement, Role, Sid
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair, Paths
 from tpcsweep.testbeds.loading import WorkflowSettings, load
 from tpcsweep.testbeds.netns.settings import Netns
-from tpcsweep.testbeds.simulation.settings import Simulation
 
 DOCS = Path(__file__).parent
 COMMON = {"--sweep", "--testbed", "--results", "--json", "--help"}
@@ -108,7 +107,12 @@ def commands() -> str:
         example = command.help.partition("Example: ")[2].split("\n\n")[0]
         examples += [line.strip() for line in example.strip().splitlines()]
         rows.append((f"`{name}`", " ".join(purpose.split()), ", ".join(_options(command))))
-    return table("| command | purpose | options of its own |", rows) + "\n\n```\n" + "\n".join(examples) + "\n```"
+    return (
+        table("| command | purpose | options of its own |", rows)
+        + "\n\n```\n"
+        + "\n".join(examples)
+        + "\n```"
+    )
 
 
 def _options(command: click.Command) -> Iterable[str]:
@@ -131,7 +135,6 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "placement": partial(settings, Role, Placement),
         "side": partial(settings, Side),
         "origin": partial(settings, Origin),
-        "simulation": partial(settings, Simulation),
     },
     "sweeps.md": {"parameters": partial(settings, Parameters), "measurement": partial(settings, Measurement)},
     "data.md": {"import": partial(settings, Import), "columns": partial(settings, Axis)},

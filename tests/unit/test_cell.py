@@ -248,7 +248,7 @@ def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
         ({"path_slow": True}, "ok", "", ["path_slow"]),
     ],
 )
-def test_whatever_fails_is_said(measured: Measured, what: Any, status: str, message: str, flags: Any) -> None:
+def test_every_failure_has_a_message(measured: Measured, what: Any, status: str, message: str, flags: Any) -> None:
     found, _ = measured(TEN, **what)
     assert (found["status"], found["message"]) == (status, message)
     assert flags is None or found["flags"] == flags
@@ -323,7 +323,7 @@ FIGURES = {"throughput": 0.9, "throughput_low": -0.1, "duration": 10.0, "warmup"
         ("failed", {"duration": -1.0}, True),
     ],
 )
-def test_figures_that_cannot_be_are_told(status: str, figures: dict[str, float | None], wrong: bool) -> None:
+def test_implausible_figures_are_flagged(status: str, figures: dict[str, float | None], wrong: bool) -> None:
     assert implausible(status, FIGURES | figures, 1.0) is wrong
 
 

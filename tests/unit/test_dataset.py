@@ -312,7 +312,7 @@ def test_an_unusable_line_is_named_with_a_fix(lines: Lines, change: Any, said: s
         of_lines(*lines, processes)
 
 
-def test_figures_that_cannot_be_are_flagged_whoever_wrote_them(two: Specs) -> None:
+def test_implausible_figures_are_flagged_in_every_dataset(two: Specs) -> None:
     change(list(two)[-1], lambda c: c["summary"].update(throughput=40.0))
     summary = folding.fold(two, TWO).summary
     assert labels.flagged(summary, "implausible").values.ravel().tolist() == [False, True]

@@ -343,7 +343,7 @@ def _require_congestion_control(described: Told, wanted: str) -> None:
         if in_force != wanted:
             raise PathError(
                 f"{name}: congestion_control is {in_force}, asked for {wanted}: "
-                "name what the nodes use first in congestion_controls of the testbed's file"
+                "name the nodes' own one first in congestion_controls of the testbed's file"
             )
 
 
