@@ -248,7 +248,9 @@ def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
         ({"path_slow": True}, "ok", "", ["path_slow"]),
     ],
 )
-def test_every_failure_has_a_message(measured: Measured, what: Any, status: str, message: str, flags: Any) -> None:
+def test_every_failure_has_a_message(
+    measured: Measured, what: Any, status: str, message: str, flags: Any
+) -> None:
     found, _ = measured(TEN, **what)
     assert (found["status"], found["message"]) == (status, message)
     assert flags is None or found["flags"] == flags

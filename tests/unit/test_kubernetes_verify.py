@@ -291,9 +291,7 @@ def test_agents_with_the_secret_verify_a_path(port: int) -> None:
         *(([word], False) for word in ("x" * len(WORD), "x" * 5000, WORD[:-1] + "x")),
     ],
 )
-def test_only_clients_with_the_secret_are_served(
-    port: int, pieces: list[str], known: bool
-) -> None:
+def test_only_clients_with_the_secret_are_served(port: int, pieces: list[str], known: bool) -> None:
     async def tell() -> None:
         async with opened(port):
             reader, writer = await asyncio.open_connection(HOST, port)
