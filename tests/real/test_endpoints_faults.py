@@ -4,7 +4,6 @@
 import asyncio
 import contextlib
 import itertools
-import json
 import subprocess
 import threading
 import time
@@ -23,7 +22,7 @@ from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.spending import BudgetError
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.tools import Credentials, Transfer
-from tpcsweep.tools.curl import macaroon_request
+from tpcsweep.tools.http_tpc import macaroon_request, parse_macaroon
 from tpcsweep.tools.native import Copier
 from tpcsweep.urls import NewFolder, made_up
 from tpcsweep.xrootd.credentials import create_credentials
@@ -41,15 +40,14 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
 
 
-EVERYTHING = '{"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": "PT600S"}'
+EVERYTHING = b'{"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": "PT600S"}'
 
 
-def macaroon(storage: Storage, role: str, request: str = EVERYTHING) -> str:
-    text = request.encode()
+def macaroon(storage: Storage, role: str, request: bytes = EVERYTHING) -> str:
     kind = {"Content-Type": "application/macaroon-request"}
     door = HttpDoors(Credentials(storage.pki), role)
-    answer = door.ok("POST", f"{storage.url(role)}/", headers=kind, body=lambda: [text], size=len(text))
-    return str(json.loads(answer.body)["macaroon"])
+    answer = door.ok("POST", f"{storage.url(role)}/", headers=kind, body=lambda: [request], size=len(request))
+    return parse_macaroon(answer.body)
 
 
 @contextlib.contextmanager

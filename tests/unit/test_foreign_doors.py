@@ -18,9 +18,9 @@ from tpcsweep import processes, testbeds
 from tpcsweep.client import ClientRun, ToolRefusedError, process_client
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.testbeds import TeardownError
-from tpcsweep.testbeds.endpoints import ledger, site, trial
+from tpcsweep.testbeds.endpoints import ledger, site, trial, webdav
 from tpcsweep.testbeds.endpoints.doors import DoorError
-from tpcsweep.testbeds.endpoints.webdav import HttpDoors
+from tpcsweep.testbeds.endpoints.webdav import EARLY, HttpDoors
 from tpcsweep.tools import TOOLS, Credentials
 from tpcsweep.urls import MadeFolder, made_up
 from tpcsweep.xrootd.credentials import create_credentials
@@ -249,7 +249,11 @@ def test_no_credential_follows_a_redirection_to_http(secrets: Path, tmp_path: Pa
     assert "of-the-user" not in str(rows)
 
 
-def test_an_upload_may_be_redirected_before_its_content_is_read(secrets: Path) -> None:
+@pytest.mark.parametrize("early", [EARLY, 0.001], ids=["before", "during"])
+def test_an_upload_may_be_redirected_before_its_content_is_read(
+    secrets: Path, monkeypatch: pytest.MonkeyPatch, early: float
+) -> None:
+    monkeypatch.setattr(webdav, "EARLY", early)
     with foreign_door() as other, foreign_door(secrets) as door:
         file = MadeFolder(f"{door.url}/test", made_up()).file("big")
         door.redirect, door.redirected = file.url.replace(door.url, other.url), ("PUT",)

@@ -33,7 +33,7 @@ from typing import IO, Any
 from tpcsweep.client import ClientRun, ToolRefusedError
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.base import READY, OnMarker, transfer_line
-from tpcsweep.tools.native import Progress
+from tpcsweep.tools.http_tpc import Progress
 
 GIVE_UP_AFTER = 3  # consecutive failures after which a stream ends, so that a mistake causes no fork storm
 PAUSE = 0.5  # s between a failure and the next try

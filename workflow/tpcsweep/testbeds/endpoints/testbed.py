@@ -25,12 +25,13 @@ from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.fixes import explained_copy
-from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
+from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
-from tpcsweep.tools import TOOLS, Credentials
+from tpcsweep.tools import TOOLS, Credentials, Transfer
+from tpcsweep.tools.http_tpc import copy_headers
 from tpcsweep.urls import MadeFolder, NewFolder, made_up
 
 TRIAL = "trial"
@@ -119,12 +120,9 @@ def _require_encrypted_copies(
     file = f"{pair.source.urls[0]}/{pair.source.file}"
     source = made["source"].file(TRIAL).url if "source" in made else file
     copy = made["destination"].file(f"{TRIAL}-copy")
-    for role, url, other in (
-        ("destination", copy.url, {"Source": source}),
-        ("source", source, {"Destination": copy.url}),
-    ):
-        if isinstance(door := doors[role], HttpDoors):
-            door.request("COPY", url, {**ALWAYS, **other, "Overwrite": "F"})
+    for transfer in (Transfer(source, copy.url, mode) for mode in ("pull", "push")):
+        if isinstance(door := doors[transfer.roles[0]], HttpDoors):
+            door.request("COPY", transfer.ends[0], copy_headers(transfer))
     doors["destination"].delete(copy)
 
 

@@ -12,11 +12,12 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors, OtherFolderError
 from tpcsweep.tools.base import LONGEST, Credentials
-from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head, HttpError, Progress, parse_head
+from tpcsweep.tools.http import REDIRECTIONS, Head, HttpError, parse_head
+from tpcsweep.tools.http_tpc import Progress
 from tpcsweep.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
 
 BUSY = (429, 503)
@@ -103,9 +104,9 @@ class HttpDoors(Doors):
                 answer = self._once(method, url, headers, body, size)
             except (OSError, http.client.HTTPException, HttpError) as error:
                 raise DoorError(f"{method} {shown(url)}: {_reason(error)}") from None
-            if answer.status not in REDIRECTS or "location" not in answer.headers:
+            if not (target := answer.redirection(url)):
                 return answer
-            url = urljoin(url, answer.headers["location"])
+            url = target
             where = f"{method} {shown(first)}: redirected to {shown(url)}"
         raise DoorError(f"{method} {shown(first)}: redirected more than {REDIRECTIONS} times")
 
