@@ -2,6 +2,9 @@
 """Requests to doors by HTTP and WebDAV.
 
 RFC 4918 (WebDAV: MKCOL, PROPFIND), RFC 3230 (digests), RFC 9110 (Retry-After, Expect).
+
+Servers redirect and refuse uploads before they have read the content, and then close the connection. urllib3 has no
+Expect and loses such an answer by TLS; asyncio loses it when a write fails first. So doors use http.client.
 """
 
 import html
