@@ -263,7 +263,7 @@ class _Deployment:
         elsewhere = node != "client"
         home = self.folder / "nodes" / (f"client.{node}" if elsewhere else node)
         home.mkdir(mode=0o700)
-        command = [sys.executable, "-m", "tpcsweep.measuring.client.client_process", str(secrets), str(home)]
+        command = [sys.executable, "-m", "tpcsweep.measuring.client", str(secrets), str(home)]
         return process_client(
             self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere)
         )
