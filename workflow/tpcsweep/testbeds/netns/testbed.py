@@ -30,6 +30,7 @@ from tpcsweep.deploying.xrootd.monitoring import Monitor
 from tpcsweep.deploying.xrootd.obtaining import obtain
 from tpcsweep.deploying.xrootd.releases import ReleaseError
 from tpcsweep.measuring import provenance
+from tpcsweep.measuring.cell import measure as measure
 from tpcsweep.measuring.client.client_process import Client, ClientError, process_client
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Place
