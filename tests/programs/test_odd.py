@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Little or odd data: every command, notebook and figure makes what can be made, and says in a line what cannot.
+"""Little or odd data: every command and notebook makes what can be made, and says in a line what cannot.
 
-Commands come from the command line's own list, notebooks from their folder, figures from their registry, and each is
-given what its parameters name. A newcomer is in the product by itself.
+Commands come from the command line's own list and notebooks from their folder; each is given what its parameters name.
+A new one is in the product by itself. Notebooks draw every figure.
 """
 
 import contextlib
-import inspect
 import io
 import json
 import warnings
@@ -19,15 +18,13 @@ from typing import Any
 import click
 import pytest
 from matplotlib.figure import Figure
-from tpcsweep import figures, models, pages
+from tpcsweep.analysis.models import fit, saved_fits
+from tpcsweep.analysis.page_sections import SECTIONS
 from tpcsweep.cli import COMMANDS, main
-from tpcsweep.cli.common import Named
-from tpcsweep.comparing import compare, load_side
-from tpcsweep.configuration.sides import read_side
-from tpcsweep.dataset import GROUPS, load
-from tpcsweep.figures import panels
-from tpcsweep.hardware import node_effects
-from tpcsweep.planning.sections import SECTIONS
+from tpcsweep.cli.options import Named
+from tpcsweep.data.opening import load
+from tpcsweep.pages import figures, making
+from tpcsweep.pages.figures import panels
 from tpcsweep.running import notebooks
 
 from tests.support.browser import PHONE
@@ -40,13 +37,6 @@ from tests.support.workflow import ROOT
 ASKED = {"folder": ["NEW"], "words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"]}
 """What an argument is given that is more than a dataset, or that may be one."""
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SHOWN = "".join(source for notebook in NOTEBOOKS for source in code_of(notebook))
-FIGURES = {
-    name: function
-    for name in figures.__all__
-    if callable(function := getattr(figures, name)) and name != "save" and f"draw.{name}(" not in SHOWN
-}
-"""The figures that no notebook draws: the others are drawn with their notebooks."""
 QUIET = (ResourceWarning, DeprecationWarning, PendingDeprecationWarning)
 """Warnings that Python does not show to users."""
 
@@ -82,21 +72,17 @@ class Odd:
         self.file = folder / "results/odd/dataset.nc"
         self.file.parent.mkdir(parents=True)
         ODD[kind](self.file)
-        models.fit_all(load(self.file), self.file.with_name("models.json"))
+        saved_fits.fit_all(load(self.file), self.file.with_name("models.json"))
         self.faults: list[str] = []
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """What notebooks and figures are given, by the names of their parameters."""
+        """What notebooks are given, by the names of their parameters."""
         file, figures = str(self.file), str(self.file.with_name("figures"))
-        summary, samples, transfers = (load(self.file, group) for group in GROUPS)
-        both = load_side(read_side("base", file))
         return {
             "dataset": file, "base": file, "new": file, "models": str(self.file.with_name("models.json")),
             "figures": figures, "folder": figures, "figure": "chep2024_fig7", "question": {"target": "0.5 Gbit/s"},
-            "summary": summary, "samples": samples, "transfers": transfers, "comparison": compare(both, both),
-            "found": node_effects(summary), "x": "streams", "curve": "rtt", "chosen": None,
-            "log": {"rounds": [], "asked": 0.05, "ended": ""},
+            "x": "streams", "curve": "rtt",
         }  # fmt: skip
 
     @contextlib.contextmanager
@@ -127,10 +113,10 @@ def laid_out(figure: Figure, folder: Path, name: str) -> None:
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
     """Each odd dataset in turn, for all tests. Searches and drawings are short: this is about whether they end."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tpcsweep.models.fit", partial(models.fit, resamples=3))
-        patched.setattr("tpcsweep.published.base.DRAWS", 2)
+        patched.setattr("tpcsweep.analysis.models.fit", partial(fit.fit, resamples=3))
+        patched.setattr("tpcsweep.analysis.publications.reproduction.DRAWS", 2)
         patched.setattr(notebooks, "run_notebook", run_here)
-        patched.setattr("tpcsweep.figures.save", laid_out)
+        patched.setattr("tpcsweep.pages.figures.save", laid_out)
         patched.setattr(panels, "save", laid_out)
         yield Odd(tmp_path_factory.mktemp("odd"), request.param)
 
@@ -159,32 +145,30 @@ def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None
                     json.loads(done.stdout)
                 assert done.exit_code in (0, 1, 2) and "nan" not in done.stdout.lower().split(), done.stdout
     with odd.watched("overview"):
-        pages.make_overview(odd.file.parents[1] / "index.html")
+        making.make_overview(odd.file.parents[1] / "index.html")
         assert "cannot be read" not in (odd.file.parents[1] / "index.html").read_text()
     assert not odd.faults
 
 
-def test_every_notebook_and_figure_shows_what_can_be_shown(odd: Odd) -> None:
+def test_every_notebook_shows_what_can_be_shown(odd: Odd) -> None:
     for notebook in NOTEBOOKS:
         with odd.watched(notebook.stem):
             executed(notebook, Path(), **{name: odd.given[name] for name in parameters(notebook)})
-    for name, function in FIGURES.items():
-        with odd.watched(name):
-            figure = function(**{key: odd.given[key] for key in inspect.signature(function).parameters})
-            laid_out(figure, Path("figures"), name)
     assert not odd.faults
 
 
 def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
     page = odd.file.with_name("index.html")
-    pages.make_page(odd.file, page, listed=True, analyses=SECTIONS)
+    making.make_page(odd.file, page, listed=True, analyses=SECTIONS)
     assert broken(page, PHONE, odd.file) == []
-    pages.make_overview(odd.file.parents[1] / "index.html")
+    making.make_overview(odd.file.parents[1] / "index.html")
     assert broken(odd.file.parents[1] / "index.html", PHONE) == []
 
 
 def test_commands_and_figures_are_found_by_themselves() -> None:
     asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}
-    read_sweeps = {"grid", "status", "check", "reap", "adaptive", "dataset", "init"}
+    read_sweeps = {"grid", "status", "check", "reap", "dataset", "init"}
     assert asked == COMMANDS.keys() - read_sweeps
-    assert set(FIGURES) == {"rounds"}
+    shown = "".join(source for notebook in NOTEBOOKS for source in code_of(notebook))
+    functions = {name for name in figures.__all__ if callable(getattr(figures, name)) and name != "save"}
+    assert {name for name in functions if f"draw.{name}(" not in shown} == set()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
-from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.flags import BrokenError
-from tpcsweep.testbeds.netns import state
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.testbeds.netns import ownership
+from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
 from xdist.scheduler import LoadScopeScheduling
@@ -36,9 +36,7 @@ CRASHED = re.compile(
     "(xrootd|cmsd) was killed by SIG(SEGV|ABRT)|handshake operation timed out|no bytes have been received in 60 s"
 )
 """XRootD up to 5.9.1 crashes or hangs now and then of itself, on little CPU (docs/studies.md)."""
-SCOPES = {
-    name: name for name in ("dashboard", "first_page", "open_questions", "pages", "published", "slurm", "uml")
-}
+SCOPES = {name: name for name in ("first_page", "open_questions", "pages", "published", "slurm", "uml")}
 SCOPES |= {f"endpoints{part}": "endpoints" for part in ("", "_faults", "_pairs", "_tokens", "_user")}
 """What runs beside the modules that deploy on this machine, one at a time: endpoints wait more than they compute."""
 BASE = pytest.StashKey[Path]()
@@ -101,7 +99,7 @@ pair, open_pair, clusters = map(_fixture, SITES)
 @pytest.fixture(scope="session", autouse=True)
 def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Remove the deployments of killed runs, but none that is up, and note where pytest keeps files of tests."""
-    with contextlib.suppress(state.MachineBusyError, PermissionError):
+    with contextlib.suppress(ownership.MachineBusyError, PermissionError):
         reap(Netns(kind="netns"))
     request.session.stash[BASE] = tmp_path_factory.getbasetemp()
 

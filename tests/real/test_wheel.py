@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep.configuration.loading import load
-from tpcsweep.dataset import STATUS
+from tpcsweep.data.labels import STATUS
+from tpcsweep.testbeds.loading import load
 
 from tests.support.commands import tpcsweep
 from tests.support.installers import Installer, configure, installed, loopback
@@ -32,7 +32,7 @@ NOT_HERE = {
     "make test": CHECKOUT,
     "make help": CHECKOUT,
     "make": CHECKOUT,
-    'make setup EXTRAS="simulation zarr"': CHECKOUT,
+    'make setup EXTRAS="parquet zarr"': CHECKOUT,
     "python -m benchmarks.outside": CHECKOUT,
     "python3 -m venv .venv && .venv/bin/pip install .": INSTALLS,
     "python3 -m venv venv && . venv/bin/activate": INSTALLS,

@@ -11,24 +11,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import click
 import netCDF4
-import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from tpcsweep import testbeds
-from tpcsweep.cli import COMMANDS, common, main, sweeps
-from tpcsweep.testbeds.simulation import calibrating
+from tpcsweep.cli import COMMANDS, main, options
+from tpcsweep.testbeds import interface as testbeds
 
 from tests.support.made_up import write_results
 from tests.support.workflow import ROOT
 
 SURFACE = ROOT / "examples/surface.nc"
-MAY_ANSWER_NO = {"adaptive", "check", "compare", "history"}
+MAY_ANSWER_NO = {"check", "compare", "history"}
 
 
 def foreign(path: Path) -> None:
@@ -97,9 +94,6 @@ def project(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     monkeypatch.setattr(testbeds, "load_testbed", lambda _: Mock(reap=lambda _: []))
     monkeypatch.setattr(testbeds, "findings", lambda _: [])
     monkeypatch.setattr("tpcsweep.running.runner.deployment_errors", lambda _: ())
-    monkeypatch.setattr(sweeps, "run_to_end", lambda _: 1)
-    monkeypatch.setattr(calibrating, "calibrate", partial(calibrating.calibrate, resamples=5))
-    monkeypatch.setattr(calibrating, "predict_left_out", lambda *_: pd.DataFrame({"a": [1]}))
     return tmp_path
 
 
@@ -155,7 +149,7 @@ def test_a_full_disk_is_an_error(name: str, project: Path) -> None:
 
 @pytest.mark.parametrize("charset", ["ascii", "latin-1"])
 def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.make_page", lambda *_: None)
+    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_: None)
     for name in COMMANDS:
         for words in ([name, "--help"], [name, *example(name)]):
             done = run(*words, charset=charset)
@@ -193,7 +187,7 @@ def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: p
 def test_an_error_of_any_kind_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, told: str
 ) -> None:
-    monkeypatch.setattr(common, "load_study", Mock(side_effect=error))
+    monkeypatch.setattr(options, "load_study", Mock(side_effect=error))
     done = CliRunner().invoke(main, ["grid"])
     assert done.exit_code == code
     assert told in done.stderr
@@ -226,7 +220,6 @@ def test_output_that_nobody_takes_is_an_error(words: str) -> None:
             "Did you mean 95 %? 95 means 9500 %. Use a fraction",
         ),
         (["plan", "--probability", "95"], "Did you mean 95 %? 95 means 9500 %."),
-        (["adaptive", "--error", "5"], "Did you mean 5 %? 5 means 500 %."),
         (["plan", "1gbps", "demo"], "Did you mean 1 Gbit/s or 1 GB/s?"),
         (["compare", "demo:cores=inf", "demo"], "base, cores: given 'inf', allowed: null? a number of cores"),
         (["page", "store.zarr"], "`tpcsweep import store.zarr` makes one of a Zarr store"),

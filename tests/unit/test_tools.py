@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer, http, xrdcp
-from tpcsweep.tools.http_tpc import Progress
-from tpcsweep.tools.native import Copier
-from tpcsweep.xrootd import credentials
+from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.measuring.tools import http, xrdcp
+from tpcsweep.measuring.tools.http_tpc import Progress
+from tpcsweep.measuring.tools.native import Copier
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials, Place, Program, Tool, Transfer
 
 from tests.support.projects import cases, problems
 

@@ -19,18 +19,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from cryptography import x509
 
-from tpcsweep import processes
-from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
-from tpcsweep.testbeds import Finding
-from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets
-from tpcsweep.testbeds.endpoints.checks import ENDS
-from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors
-from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
-from tpcsweep.testbeds.endpoints.implementations import recognized
-from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
-from tpcsweep.testbeds.endpoints.webdav import HttpDoors
-from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer
-from tpcsweep.tools.http_tpc import (
+from tpcsweep.common import processes
+from tpcsweep.common.urls import MadeFolder, NewFolder, OwnFile, made_up
+from tpcsweep.measuring.tools.http_tpc import (
     MACAROON_TYPE,
     Progress,
     copy_headers,
@@ -38,7 +29,18 @@ from tpcsweep.tools.http_tpc import (
     macaroon_request,
     parse_macaroon,
 )
-from tpcsweep.urls import MadeFolder, NewFolder, OwnFile, made_up
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials, Program, Tool, Transfer
+from tpcsweep.testbeds.endpoints import ledger, secrets
+from tpcsweep.testbeds.endpoints.checks import ENDS
+from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors
+from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
+from tpcsweep.testbeds.endpoints.implementations import recognized
+from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
+from tpcsweep.testbeds.endpoints.opening_doors import open_doors
+from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
+from tpcsweep.testbeds.interface import Finding
 
 CONNECT_SECONDS = 10.0
 CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)  # the content of the trial file: 1 MiB
