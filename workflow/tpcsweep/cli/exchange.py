@@ -30,8 +30,8 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     """Make a dataset of measurements from elsewhere.
 
     SOURCE is the name of a file in config/imports or the path of such a file, which describes the columns of a CSV or
-    Parquet FILE; JSON of iperf3; or a dataset of tpcsweep that ends in .nc or .zarr. The dataset is
-    RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
+    Parquet FILE; results of iperf3, flent, pScheduler or k8s-netperf; or a dataset of tpcsweep that ends in .nc or
+    .zarr. The dataset is RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
 
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
@@ -41,7 +41,8 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep.configuration.problems import ConfigurationError, refused
     from tpcsweep.dataset.opening import copy_dataset
     from tpcsweep.extras import MissingExtraError
-    from tpcsweep.importing import iperf3, tables
+    from tpcsweep.importing import tables
+    from tpcsweep.importing.programs import read_results
 
     notes: list[str] = []
     with common.exit_on(ConfigurationError, MissingExtraError):
@@ -54,8 +55,9 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
         else:
             if table is None and not source.endswith(".yaml") and Path(source).is_file():
                 file = Path(source)
-                settings, rows, skipped = iperf3.read_results(file)
-                name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).lstrip("._-") or "imported"
+                settings, rows, skipped = read_results(file)
+                stem = re.sub(r"(\.(json|flent|csv|txt|gz))+$", "", file.name, flags=re.IGNORECASE)
+                name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-") or "imported"
                 folder = _free(results / name)
                 folded = tables.import_rows(settings, rows, file, name, skipped)
             else:
