@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import REPETITION, path_text
-from tpcsweep.dataset import SIMULATED, STATUS, load
-from tpcsweep.dataset.tables import escape_formula
+from tpcsweep.data.labels import SIMULATED, STATUS
+from tpcsweep.data.opening import load
+from tpcsweep.data.tables import escape_formula
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.sweep import REPETITION, path_text
 
 MB_PER_S = 125.0  # MB/s in one Gbit/s
 MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd", "xrdcp-direct": "xrootd"}

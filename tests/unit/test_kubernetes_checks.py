@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from tpcsweep.configuration.checks import check, require_supported
-from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, cell_spec, load
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.tools import TOOLS
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.testbeds.loading import KINDS, load
+from tpcsweep.testbeds.support import check, require_supported
 
 from tests.support import projects
 from tests.support.projects import cases
@@ -66,7 +68,7 @@ def test_shipped_sweeps_can_be_done_on_shipped_testbeds(sweep: str, testbed: str
 
 def test_the_limits_of_other_kinds_need_no_client_of_a_cluster() -> None:
     others = [kind for kind in KINDS if kind != "kubernetes"]
-    code = "".join(f"from tpcsweep.testbeds.{kind}.checks import check\n" for kind in others)
+    code = "".join(f"from tpcsweep.testbeds.interface.{kind}.checks import check\n" for kind in others)
     code += "import sys; assert 'kubernetes' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
