@@ -21,21 +21,13 @@ BROKEN = "deployment_broken"
 IMPLAUSIBLE = "implausible"
 """Flag of figures that no measurement can have."""
 BEYOND_PATH = "beyond_path"
-"""Flag of a throughput that the path cannot sustain; `dataset.labels.with_beyond_path` raises it."""
+"""Flag of a throughput that the path cannot sustain; `dataset.folding` raises it."""
 _TOLERANCE = 0.1
 """Tolerated relative excess over the possible: a path has up to 3 % more than requested, and clocks differ."""
 _NEVER_NEGATIVE = (
     *("throughput", "throughput_average", "throughput_max", "wire_throughput", "duration", "warmup"),
     *("source_cpu", "destination_cpu", "client_cpu", "path_cpu", "machine_cpu"),
 )
-
-
-class BrokenError(Exception):
-    """A part of a running deployment died or does not answer; the deployment must be replaced."""
-
-
-class FaultError(BrokenError):
-    """A part of a deployment on Kubernetes ended by itself, perhaps during its start."""
 
 
 class Flag(NamedTuple):
