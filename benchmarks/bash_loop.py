@@ -21,7 +21,7 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.measure.cell import measure
-from tpcsweep.measure.readings import Sampler, sampled_series
+from tpcsweep.measure.readings import sampled_series
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS, Credentials
@@ -94,7 +94,7 @@ def by_loop(site: NetnsSite, wanted: Parameters, environment: dict[str, str]) ->
     inside = ["nsenter", f"--net=/run/netns/{site.prefix}-client"]
     arguments = [str(wanted.streams), f"{source}/{name}", destination, str(site.sides["dst"].files)]
     command = [*group.entry(), *inside, "bash", "-c", LOOP, "loop", *arguments]
-    with Sampler(site.read, HOW.interval) as sampler:
+    with site.sampler(HOW.interval) as sampler:
         loop = subprocess.Popen(
             command,
             env=environment,

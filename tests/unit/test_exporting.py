@@ -27,8 +27,7 @@ from tpcsweep.exporting import UNITS, ExportError, exposition, monitoring_lines,
 from tpcsweep.flags import FLAGS
 from tpcsweep.importing import read_table
 from tpcsweep.testbeds.kubernetes.pod.metrics import CellMetrics
-from tpcsweep.testbeds.kubernetes.pod.places import Sample
-from tpcsweep.variables import SUMMARY
+from tpcsweep.variables import QUANTITIES, SUMMARY
 
 from tests.support import synthetic
 from tests.support.dashboards import asked, dashboard, queries
@@ -182,7 +181,7 @@ def written(folded: SimpleNamespace) -> dict[str, set[str]]:
     running = CellMetrics()
     running.begin(VARIABLES, {"deployment": "a", "streams": "4"})
     for of in ("src1", "dst1", "client"):
-        running.update({"of": of, "sample": [1.0] * len(Sample._fields)})
+        running.update({"of": of, "sample": dict.fromkeys(QUANTITIES, 1.0)})
     found: dict[str, set[str]] = {}
     for lines in (exposition(summary), running.lines()):
         for family in text_string_to_metric_families("".join(f"{line}\n" for line in lines)):

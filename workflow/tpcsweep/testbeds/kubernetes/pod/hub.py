@@ -21,6 +21,7 @@ from typing import Any
 
 from tpcsweep.linux.namespaces import boot_id
 from tpcsweep.measure import provenance
+from tpcsweep.measure.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import metrics, server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import (
     LONGEST,
@@ -32,9 +33,10 @@ from tpcsweep.testbeds.kubernetes.pod.messages import (
     execute,
     perform,
 )
-from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
-from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, Sampling
+from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB
+from tpcsweep.testbeds.kubernetes.pod.watched import AgentSampling, Container
 from tpcsweep.testbeds.node import starting
+from tpcsweep.testbeds.node.counters import Target
 from tpcsweep.xrootd.servers import parts_of
 
 PINGS = 5
@@ -43,15 +45,13 @@ POLL = 0.02
 CLIENT = "client"
 
 
-def client_agent(client: ContainerPrograms, say: Callable[..., None]) -> Ask:
+def client_agent(client: Target, say: Callable[..., None]) -> Ask:
     """Return the `ask` of the client container's agent, which is the hub itself."""
-    sampling = Sampling(lambda why: say(stopped=why, of=CLIENT))
+    sampling = AgentSampling(partial(say, of=CLIENT))
     verbs: Verbs = {
         "ping": time.monotonic,
-        "totals": lambda: {"programs": client.totals()},
-        "watch": partial(
-            sampling.start, lambda: say(sample=Sample(time=time.monotonic(), **client.readings()), of=CLIENT)
-        ),
+        "totals": client.totals,
+        "watch": partial(sampling.start, client.read),
         "unwatch": sampling.stop,
     }
 
@@ -95,7 +95,7 @@ class Hub:
         self.agents: dict[str, Ask] = {}  # the `ask` of the agent of each server, and of the client's
         self.seen = time.monotonic()  # the time of the job's last message
         self._done: set[int] = set()
-        self._client: ContainerPrograms
+        self._client: Container
         self._destinations: list[str] = []
         self._verbs: Verbs = {
             "clock": time.monotonic,
@@ -139,8 +139,8 @@ class Hub:
         self._tls = starting.user_context(await asyncio.to_thread(server_container.credentials))
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
-        self._client = await asyncio.to_thread(ContainerPrograms, 2)
-        self.agents[CLIENT] = client_agent(self._client, self._say)
+        self._client = await asyncio.to_thread(Container, 2)
+        self.agents[CLIENT] = client_agent(Target(self._client.programs(CLIENT), Machine()), self._say)
         detach(self._listen_to_client())
         return {
             "machine": provenance.machine(),

@@ -14,31 +14,27 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, METRICS_PORT, Sample
+from tpcsweep.measure.sampler import Record
+from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, METRICS_PORT
 from tpcsweep.variables import METRICS_END, metric_head, metric_labels, metric_name
 
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PATIENCE = 5.0  # seconds that a scraper has for its request
 
 METRICS = (
-    ("goodput", "bytes", "payload", "dst", "payload that has arrived in the destination's files"),
-    ("wire", "bytes", "rx_bytes", "dst", "bytes that the destination's interface has received"),
-    ("sent", "bytes", "sent", "src", "data sent by data connections, sent again included"),
-    ("resent", "bytes", "resent", "src", "data sent again by data connections"),
-    ("retransmits", "", "retransmits", "src", "TCP segments sent again by the source"),
-    ("connections", "", "connections", "src", "data connections that are open"),
-    ("rtt_loaded", "seconds", "rtt_loaded", "src", "smoothed RTT, mean over connections"),
+    ("goodput", "bytes", "goodput", "payload that has arrived in the destination's files"),
+    ("wire", "bytes", "wire_throughput", "bytes that the destination's interface has received"),
+    ("sent", "bytes", "sent", "data sent by data connections, sent again included"),
+    ("resent", "bytes", "resent", "data sent again by data connections"),
+    ("retransmits", "", "retransmits", "TCP segments sent again by the source"),
+    ("connections", "", "connections", "data connections that are open"),
+    ("rtt_loaded", "seconds", "rtt_loaded", "smoothed RTT, mean over connections"),
     *(
-        (f"{side}_{called}", unit, field, of, meaning)
-        for side, of in (("source", "src"), ("destination", "dst"), ("client", "client"))
-        for called, unit, field, meaning in (
-            ("cpu", "seconds", "cpu", "CPU time used"),
-            ("periods", "", "periods", "scheduling periods with something to run"),
-            ("throttled_periods", "", "throttled", "those in which the quota ran out"),
-        )
+        (f"{side}_cpu", "seconds", f"{side}_cpu", "CPU time used")
+        for side in ("source", "destination", "client")
     ),
 )
-"""Metrics: name, unit, field of `Sample`, prefix of the names of origins (or client) with it, and meaning."""
+"""Metrics: name, unit, quantity, and meaning."""
 GAUGES = ("connections", "rtt_loaded")
 
 
@@ -49,7 +45,7 @@ class CellMetrics:
         self._deployment_labels: dict[str, str] = {}
         self._cell: dict[str, str] = {}
         self._active = 0
-        self._samples: dict[str, Sample] = {}
+        self._samples: dict[str, Record] = {}
         self._well = self._failed = 0
 
     def begin(self, deployment_labels: dict[str, str], cell: dict[str, str]) -> None:
@@ -59,7 +55,7 @@ class CellMetrics:
     def update(self, message: Mapping[str, Any]) -> None:
         match message:
             case {"sample": sample, "of": origin}:
-                self._samples[origin] = Sample(*sample)
+                self._samples[origin] = sample
             case {"client": {"event": "prepared"}}:
                 self._active = int(self._cell.get("streams", 0))
             case {"client": {"event": "end", "failure": None}}:
@@ -84,13 +80,12 @@ class CellMetrics:
             ):
                 yield from _family(called, kind, "", meaning, [(labels, value)])
             samples = sorted(dict(self._samples).items())
-            for called, unit, field, of, meaning in METRICS:
+            for called, unit, field, meaning in METRICS:
                 kind = "gauge" if called in GAUGES else "counter"
-                scale = 1e-3 if field == "rtt_loaded" else 1.0  # samples have ms
                 values = [
-                    (labels | {"origin": origin}, scale * getattr(sample, field))
+                    (labels | {"origin": origin}, sample[field])
                     for origin, sample in samples
-                    if origin.startswith(of)
+                    if field in sample
                 ]
                 yield from _family(called, kind, unit, meaning, values)
         yield METRICS_END

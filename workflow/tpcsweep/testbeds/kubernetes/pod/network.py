@@ -25,7 +25,6 @@ from tpcsweep.linux.namespaces import boot_id, interface_to, network_identity
 from tpcsweep.paths import plan
 from tpcsweep.paths.link import qdisc_counters
 from tpcsweep.testbeds.kubernetes.pod.messages import detach
-from tpcsweep.testbeds.node.counters import PathTotals
 from tpcsweep.xrootd.servers import LOOPBACK, parts_of
 
 BLOCK = 1 << 16
@@ -95,7 +94,7 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
     return lines
 
 
-def path_totals() -> PathTotals:
+def path_totals() -> dict[str, int | None]:
     """Return the packets that the emulated path dropped; real networks do not report them."""
     if not _emulated:
         return {"drops": None, "queue_drops": None}
