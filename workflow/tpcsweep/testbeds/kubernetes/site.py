@@ -20,7 +20,7 @@ from tpcsweep.measure.readings import site_totals
 from tpcsweep.measure.sampler import Record, Sampler, Totals
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.node import ServerSite
+from tpcsweep.testbeds.node import ServerSite, serving
 from tpcsweep.xrootd.monitoring import Copy
 
 SETTLE_SECONDS = 0.2  # seconds for connections to end by themselves, before all servers restart
@@ -256,22 +256,26 @@ class KubernetesSite(ServerSite):
     def settle(self) -> None:
         """End copies that outlast their client, and remove the arrived files.
 
-        A server notices up to 5 s later, at its next marker, that its client has gone. Pods lack the privilege to cut
-        its connections, so it restarts, which takes 0.2 s and drops unread requests. All origins stop before the first
-        one resumes, so that no old copy finds a new server.
-
-        Raises BrokenError if a restarted server does not answer.
+        Pods lack the privilege to cut a server's connections, so it restarts, which takes 0.2 s and drops unread
+        requests. Raises BrokenError if a restarted server does not answer.
         """
-        give_up = time.monotonic() + SETTLE_SECONDS
-        # Sources come first: until they are idle, they may push more files to destinations.
-        while any(any(self.session.tell(side.names, "busy").values()) for side in self.sides.values()):
-            if time.monotonic() > give_up:
-                self.session.tell(self.origins, "stop")
-                self.session.tell(self.origins, "resume")
-                self.ready()
-                break
-            time.sleep(POLL)
+        serving.settle(self._busy, SETTLE_SECONDS, self._restart)
         self.session.tell(self.sides["dst"].names, "clear")
+
+    def _busy(self) -> dict[str, int]:
+        # Sources come first: until they are idle, they may push more files to destinations.
+        for side in self.sides.values():
+            if busy := {
+                name: 1 for name, is_busy in self.session.tell(side.names, "busy").items() if is_busy
+            }:
+                return busy
+        return {}
+
+    def _restart(self, _busy: Mapping[str, int]) -> None:
+        """Stop all origins before the first one resumes, so that no old copy finds a new server."""
+        self.session.tell(self.origins, "stop")
+        self.session.tell(self.origins, "resume")
+        self.ready()
 
     def check(self) -> None:
         self.inbox.check()

@@ -2,7 +2,6 @@
 """The site of a deployment in network namespaces: endpoints, client, files and counters."""
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ from tpcsweep.paths import Link, PathError
 from tpcsweep.processes import Commands
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.servers import NamespaceServers
-from tpcsweep.testbeds.node import ServerSite
+from tpcsweep.testbeds.node import ServerSite, serving
 from tpcsweep.testbeds.node.counters import Files, Interfaces, Network, PathDrops, Programs, Target
 from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd.monitoring import Copy, Monitor
@@ -155,30 +154,23 @@ class NetnsSite(ServerSite):
     def settle(self) -> None:
         """End copies that continue after the client has stopped, and remove arrived files.
 
-        A server notices a closed client only at its next marker, up to 5 s later, and would load the next cell until
-        then. Cutting its connections ends the copy at once. A server that lacks CPU has unread requests: cut it
-        repeatedly until it has processed them all. XRootD 5.5.3 sometimes never closes a connection that was reset. If
-        the server answers, such connections are ignored after SETTLE_SECONDS. Raises BrokenError if no connection ends
-        until then, and one is open or the servers do not answer.
+        Cutting a server's connections ends its copies at once. Raises BrokenError if none ends for SETTLE_SECONDS, and
+        one is open or the servers do not answer.
         """
-        least, give_up = math.inf, 0.0
-        self._cut()
-        while busy := self.counters.unfinished():
-            if (left := sum(busy.values())) < least:
-                least, give_up = left, time.monotonic() + SETTLE_SECONDS
-            elif time.monotonic() > give_up:
-                for name in busy:  # for the deployment's log
-                    shown = self.commands.run(namespace_command(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
-                    self.commands.note(shown)
-                with contextlib.suppress(BrokenError):
-                    self.ready()
-                    if self.counters.forget_reset():
-                        break
-                what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
-                raise BrokenError(f"{', '.join(busy)}: {what}")
-            time.sleep(0.01)
-            self._cut()
+        serving.settle(self.counters.unfinished, SETTLE_SECONDS, self._forget_reset, self._cut)
         self.arrivals.clear(READY_FILE)
+
+    def _forget_reset(self, busy: Mapping[str, int]) -> None:
+        """Ignore reset connections, which XRootD 5.5.3 sometimes never closes, if the servers answer."""
+        for name in busy:  # for the deployment's log
+            shown = self.commands.run(namespace_command(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
+            self.commands.note(shown)
+        with contextlib.suppress(BrokenError):
+            self.ready()
+            if self.counters.forget_reset():
+                return
+        what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
+        raise BrokenError(f"{', '.join(busy)}: {what}")
 
     def _cut(self) -> None:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):

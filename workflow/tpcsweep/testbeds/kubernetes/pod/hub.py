@@ -35,7 +35,7 @@ from tpcsweep.testbeds.kubernetes.pod.messages import (
 )
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB
 from tpcsweep.testbeds.kubernetes.pod.watched import AgentSampling, Container
-from tpcsweep.testbeds.node import starting
+from tpcsweep.testbeds.node import serving
 from tpcsweep.testbeds.node.counters import Target
 from tpcsweep.xrootd.servers import parts_of
 
@@ -136,7 +136,7 @@ class Hub:
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
     ) -> dict[str, Any]:
         """Wait for credentials, client and agents; return the machine of this pod and the versions of its tools."""
-        self._tls = starting.user_context(await asyncio.to_thread(server_container.credentials))
+        self._tls = serving.user_context(await asyncio.to_thread(server_container.credentials))
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
         self._client = await asyncio.to_thread(Container, 2)
@@ -173,18 +173,14 @@ class Hub:
         return dict(zip(self.agents, behind, strict=True))
 
     async def ready(self, redirector: str | None, origins: list[str]) -> None:
-        """Wait until the servers of a side, given by address and port, are ready; raises TimeoutError."""
+        """Wait until the servers of a side, given by address and port, are ready; raises NotReadyError."""
 
         def get(place: str) -> tuple[int, str]:
             family = socket.AF_INET6 if place.startswith("[") else socket.AF_INET
-            return starting.get(place, self._tls, socket.socket(family))
+            return serving.get(place, self._tls, socket.socket(family))
 
-        give_up = time.monotonic() + READY_SECONDS
-        for each in starting.probes(redirector, origins, get):
-            while not await asyncio.to_thread(each.ready):
-                if time.monotonic() > give_up:
-                    raise TimeoutError(f"{each.place}: waited {READY_SECONDS:.0f} s for {each.awaited}")
-                await asyncio.sleep(POLL)
+        for probe in serving.probes(redirector, origins, get):
+            await asyncio.to_thread(serving.wait_for, probe, READY_SECONDS)
 
     async def _listen_to_client(self) -> None:
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)

@@ -86,7 +86,8 @@ class AgentSampling:
 
     async def start(self, read: Callable[[], Record], interval: float) -> None:
         """Read a target now and at each interval, and end earlier sampling. Raises BrokenError if nothing is read."""
-        self.cancel()
+        if self._targets:
+            await asyncio.to_thread(self._targets.end)
         loop = asyncio.get_running_loop()
 
         def call(function: Callable[[], None]) -> None:
