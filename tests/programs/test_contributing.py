@@ -170,9 +170,8 @@ assert (folder / "sent_again.png").stat().st_size > 10_000
 from collections import defaultdict
 import socket
 from types import SimpleNamespace
-import orjson
 from tpcsweep.configuration.imports import Import
-from tpcsweep.exporting import exposition
+from tpcsweep import results
 from tpcsweep.measure import limits
 from tpcsweep.measure.readings import sampled_series
 from tpcsweep.measure.sampler import LocalTargets, Sampler
@@ -198,25 +197,27 @@ assert found["rtt_stretch"] == 2.5
 
 axes = {"streams": [1, 2], "repetition": [1]}
 files = list(write_sweep(folder, axes))
-cell, earlier = (orjson.loads(file.read_bytes()) for file in files)
+cell, without = (results.read_cell(file) for file in files)
 cell["summary"] |= {"rtt_stretch": 2.5, "min_rtt": 9.5}
 cell["samples"]["min_rtt"] = cell["samples"]["rtt_loaded"]
 for name in ("rtt_stretch", "min_rtt"):
-    del earlier["summary"][name]
-for file, content in zip(files, (cell, earlier)):
-    file.write_bytes(orjson.dumps(content))
+    del without["summary"][name]
+for file, content in zip(files, (cell, without)):
+    file.write_bytes(results.format_cell(content))
 folded = dataset.fold(files, axes)
 summary = folded.summary
 assert summary.min_rtt.attrs == {"units": "ms", "long_name": "smallest RTT of the data connections"}
 assert summary.min_rtt.values.ravel().tolist()[0] == 9.5 and "min_rtt" in folded.samples
 assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
 assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
-assert any(line.startswith("tpcsweep_rtt_stretch{") for line in exposition(summary))
+assert "rtt_stretch" not in xr.load_dataset(surface)
+shown = dataset.load(Path(surface)).rtt_stretch
+assert shown.isnull().all() and shown.attrs == summary.rtt_stretch.attrs
 columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"column": "s"}}
 Import.model_validate({"variables": columns})
 """,
     "parameter": """
-from tpcsweep.configuration.parameters import complete
+from tpcsweep import results
 from tpcsweep.testbeds.netns import topology
 
 def configured(testbed):
@@ -230,10 +231,15 @@ assert len(configured("netns").grid.deployments) == 2
 wanted = Parameters(initial_window=2)
 lines = dict(topology.route_commands("p", topology.sides(Path("/"), 1), wanted))["p-src1"]
 assert all(line.endswith("congctl cubic initcwnd 2") for line in lines)
-assert complete({"parameters": {}})["parameters"]["initial_window"] == 10
 axes = {"initial_window": [2, 10], "repetition": [1]}
-summary = dataset.fold(list(write_sweep(folder, axes)), axes).summary
-assert summary.initial_window.values.tolist() == [2, 10]
+(_, two), (file, ten) = write_sweep(folder, axes).items()
+cell = results.read_cell(file)
+del cell["spec"]["parameters"]["initial_window"]
+file.write_bytes(results.format_cell(cell))
+assert not results.stale(file, ten) and results.stale(file, two)
+assert dataset.load(Path(surface)).initial_window == dataset.load(Path(surface), "samples").initial_window == 10
+summary = dataset.fold(list((folder / "cells").rglob("*.json")), axes).summary
+assert summary.initial_window.values.tolist() == [2, 10] and (summary.status == 1).all()
 assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
 """,
     "testbed": """

@@ -316,6 +316,8 @@ def test_origins_grow_to_the_right_and_values_of_ours_are_marked(dataset: Simula
 
 def test_the_hour_is_drawn_over_time_with_a_port(dataset: Simulated) -> None:
     data = Data(dataset("chep2023_fig3"))
+    assert "time (min)" not in words(draw("chep2023_fig3", data))  # a simulated cell has no course
+    vars(data)["summary"] = data.summary.assign_attrs(testbed_kind="netns")
     minutes = [60.0 * at for at in range(60)]
     goodput = xr.full_like(data.summary["throughput"], 390.0).expand_dims(time=minutes)
     vars(data)["samples"] = xr.Dataset({"goodput": goodput})

@@ -40,7 +40,7 @@ from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.netns import checks as netns
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.simulation import model
-from tpcsweep.testbeds.simulation.engine import cell_plan
+from tpcsweep.testbeds.simulation.result import results
 
 from tests.support import projects
 from tests.support.workflow import ROOT
@@ -263,7 +263,7 @@ def _on_simulation(configuration: Configuration, settings: Simulation, parameter
     found, *_ = model.solve(cells, physics, settings.queues)
     assert np.isfinite(found).all()
     assert (found > 0).all()
-    assert cell_plan(parameters, settings.parameters, settings.queues, configuration.sweep.measurement)
+    assert list(results([parameters], settings, configuration.sweep.measurement))
 
 
 def _path(parameters: Parameters) -> paths.Path:

@@ -15,6 +15,7 @@ import xarray as xr
 from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.dataset.labels import about_flags
 from tpcsweep.measure.steady import analyse
+from tpcsweep.results import format_cell
 from tpcsweep.variables import SAMPLES, SUMMARY
 
 MEASUREMENT = {"interval": 0.1, "min_time": 4.0, "max_time": 20.0, "precision": 0.05, "confidence": 0.95}
@@ -89,13 +90,19 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
             "kernel": "6.1.0",
             "cpu": "a CPU",
             "software": {"xrootd": "5.9.0", "gfal2": "2.23.0"},
-            **({"simulation": {"inputs": ["chep2024.server_cap"]}} if simulated else {}),
+            **({"simulation": {"inputs": ["chep2024.server_cap"], "assumptions": {}}} if simulated else {}),
             "path": {"rtt": parameters["rtt"] + 0.05},
             "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 67108864"},
             "commit": "0123abc",
             "deployment": f"origins={parameters['origins']}/rtt={parameters['rtt']}",
         },
     }
+
+
+def edited(text: bytes) -> bytes:
+    """Return a cell's bytes with the checksum of what they say now."""
+    content = orjson.loads(text)
+    return format_cell({name: part for name, part in content.items() if name != "checksum"})
 
 
 def write_sweep(
@@ -121,7 +128,7 @@ def write_sweep(
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = [flag for flag, which in (flagged or {}).items() if _among(values, which)]
         status = "failed" if _among(values, failed) else "ok"
-        path.write_bytes(orjson.dumps(cell(spec, status, flags)))
+        path.write_bytes(format_cell(cell(spec, status, flags)))
         specs[path] = spec
     return specs
 

@@ -15,7 +15,7 @@ import xarray as xr
 import yaml
 from tpcsweep.claims import CLAIMS, Outcome, Verdict, effects, judge
 from tpcsweep.claims.base import judge_claim, write_verdicts
-from tpcsweep.claims.cells import UNTRUSTED, WIDENING, claim_cells
+from tpcsweep.claims.cells import UNTRUSTED, claim_cells
 from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.claims.effects import exact_share, largest_level, mean_ratio, peak
 from tpcsweep.configuration.testbeds import ClaimName
@@ -57,7 +57,7 @@ def world(
     failed = cells.pop("fails")
     throughput = cells["throughput"] * np.exp(noise * np.random.default_rng(seed).normal(size=len(points)))
     throughput[failed] = np.nan
-    half = 1.96 * (noise if stated is None else stated) * throughput / WIDENING
+    half = 1.96 * (noise if stated is None else stated) * throughput
     cells |= with_ends(throughput, half) | {"status": np.where(failed, 2, 1).astype(np.int8)}
     shape = [len(values) for values in axes.values()]
     ds = xr.Dataset(

@@ -68,14 +68,15 @@ def test_names_and_paths_mean_files(root: Path) -> None:
 
 
 FIRST = json.loads("""
-{"format": 1, "sweep": "one", "parameters": {"origins": 1, "cores": null, "rtt": 5.0, "bandwidth": 1.0, "loss": 0.0,
-"queue_limit": null, "mtu": 9000, "tcp_buffer": 67108864, "congestion_control": "cubic", "layer": "memory_to_memory",
-"tool": "gfal-copy", "copy_mode": "pull", "endpoint": "redirector", "tcp_streams": 1, "file_size": 268435456,
-"source_content": "sparse", "streams": 1}, "repetition": 1, "measurement": {"until": "steady", "interval": 0.1,
-"min_time": 4.0, "max_time": 20.0, "seconds": null, "files": null, "precision": 0.05, "confidence": 0.95},
-"testbed": {"name": "one", "kind": "netns", "client": "source"}}
+{"format": 1, "sweep": "one", "parameters": {"pair": "only", "xrootd": "system", "origins": 1, "cores": null, "rtt":
+5.0, "bandwidth": 1.0, "loss": 0.0, "queue_limit": null, "mtu": 9000, "tcp_buffer": 67108864, "congestion_control":
+"cubic", "layer": "memory_to_memory", "authorization": "usual", "tool": "gfal-copy", "copy_mode": "pull",
+"encryption": "usual", "endpoint": "redirector", "tcp_streams": 1, "file_size": 268435456, "source_content": "sparse",
+"streams": 1}, "repetition": 1, "measurement": {"until": "steady", "interval": 0.1, "min_time": 4.0, "max_time": 20.0,
+"seconds": null, "files": null, "precision": 0.05, "confidence": 0.95}, "testbed": {"name": "one", "kind": "netns",
+"client": "source"}}
 """)
-"""The specification of a cell that was measured before all parameters that are in `BEFORE`."""
+"""The specification of a cell that was measured before all parameters with `Before`."""
 
 
 @pytest.mark.parametrize(
@@ -89,11 +90,11 @@ def test_a_default_of_min_time_refuses_nothing_and_stays_in_specifications(
     assert cell_spec(configuration, configuration.grid.cells[0])["measurement"]["min_time"] == 4
 
 
-def test_cells_of_the_first_version_are_current(root: Path) -> None:
+def test_a_new_parameter_leaves_cells_current(root: Path) -> None:
     configuration = loaded(root, "parameters: {rtt: 5 ms, xrootd: system}\ndescription: any\nseed: 3")
     specification = cell_spec(configuration, configuration.grid.cells[0])
     assert list(specification) == list(FIRST)
-    fix = "name the value that cells had before a new parameter in BEFORE (configuration/parameters.py)"
+    fix = "annotate a new parameter with the value that cells had Before (configuration/parameters.py)"
     assert complete(FIRST) == specification, fix
 
 

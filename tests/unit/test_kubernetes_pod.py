@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent sees of the container beside it and of the path that it emulates, and what a scraper gets."""
+"""What an agent sees of the container beside it and of the path that it emulates."""
 
 import asyncio
 import json

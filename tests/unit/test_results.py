@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.parameters import BEFORE, Parameters
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.dataset import STATUS, DatasetError
 from tpcsweep.results import DamagedError, format_cell, parse_cell
@@ -42,7 +42,10 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -> None:
+def test_a_cell_without_a_parameter_that_was_added_later_is_current(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setitem(BEFORE, "encryption", "usual")
     parameters = Parameters().model_dump()
     now, other = SPEC | {"parameters": parameters}, SPEC | {"parameters": parameters | {"encryption": "none"}}
     before = SPEC | {"parameters": {k: v for k, v in parameters.items() if k != "encryption"}}
@@ -118,7 +121,7 @@ def test_a_cell_needs_its_keys(tmp_path: Path, lacking: str) -> None:
     assert results.damage(cell) == ""
     content = {"spec": SPEC, **WHOLE}
     for wrong in ({key: value for key, value in content.items() if key != lacking}, content | {lacking: 7}):
-        cell.write_text(json.dumps(wrong))  # as files without a checksum are
+        cell.write_bytes(format_cell(wrong))
         assert results.damage(cell) == f"without {lacking} as cells have them"
 
 
@@ -188,12 +191,12 @@ def test_what_was_cut_or_changed_is_damaged(content: dict[str, Any], data: st.Da
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b"null", b'{"status": "ok"}', b'{"spec": []}', b'{"spec": {}, "x": NaN}']
+    "text",
+    [b"", b"[]", b"null", b'{"status": "ok"}', b'{"spec": []}', b'{"spec": {}, "x": NaN}', b'{"spec": {}}'],
 )
-def test_what_is_no_cell_is_damaged_and_a_cell_needs_no_checksum(text: bytes) -> None:
+def test_what_is_no_cell_is_damaged(text: bytes) -> None:
     with pytest.raises(DamagedError):
         parse_cell(text)
-    assert parse_cell(b'{"spec": {}, "status": "ok"}') == {"spec": {}, "status": "ok"}  # as earlier ones
 
 
 FOUR = {"rtt": [5, 20], "streams": [1, 2]}

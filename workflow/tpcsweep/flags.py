@@ -21,7 +21,7 @@ BROKEN = "deployment_broken"
 IMPLAUSIBLE = "implausible"
 """Flag of figures that no measurement can have."""
 BEYOND_PATH = "beyond_path"
-"""Flag of a throughput that the path cannot sustain; `dataset.labels.with_beyond_path` raises it."""
+"""Flag of a throughput that the path cannot sustain; `dataset.folding` raises it."""
 _TOLERANCE = 0.1
 """Tolerated relative excess over the possible: a path has up to 3 % more than requested, and clocks differ."""
 _NEVER_NEGATIVE = (

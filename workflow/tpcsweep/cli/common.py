@@ -140,7 +140,7 @@ def find_results_dataset(path: Path) -> Path:
     """Return the dataset of a results folder, or the file itself; end the command if it is unusable."""
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import find_dataset
-    from tpcsweep.dataset.earlier import require_dataset
+    from tpcsweep.dataset.opening import require_dataset
 
     with exit_on(ConfigurationError):
         file = find_dataset(path)

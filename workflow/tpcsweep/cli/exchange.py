@@ -40,7 +40,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep.configuration.loading import config_arguments, load_dataset, load_import
     from tpcsweep.configuration.problems import ConfigurationError, refused
     from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
-    from tpcsweep.dataset import earlier
+    from tpcsweep.dataset.opening import copy_dataset
     from tpcsweep.extras import MissingExtraError
 
     notes: list[str] = []
@@ -50,7 +50,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 raise refused(source, f"with a table, {table}", "a dataset alone")
             study = load_dataset(source, results, Path(), "")
             folder = _free(study.folder)
-            earlier.copy_completed(study.file, folder / DATASET)
+            copy_dataset(study.file, folder / DATASET)
         else:
             file: Path | None = Path(source)
             if table is not None or source.endswith(".yaml") or not Path(source).is_file():
@@ -85,7 +85,7 @@ def _free(folder: Path) -> Path:
 
 
 @click.command()
-@click.argument("form", metavar="FORMAT", type=click.Choice(("openmetrics", "csv", "monitoring", "zarr")))
+@click.argument("form", metavar="FORMAT", type=click.Choice(("csv", "zarr")))
 @common.results_or_file
 @common.output_option(
     "PATH", "File to write, by default standard output. Folder for zarr, by default FILE.zarr."
@@ -93,43 +93,29 @@ def _free(folder: Path) -> Path:
 def export(form: str, results: Path, output: Path | None) -> None:
     """Write a dataset in another format.
 
-    openmetrics has a gauge for each figure and cell, for Prometheus and Grafana. csv is the table of cells. monitoring
-    has two lines a cell in the format of the US ATLAS load tests of 2007. zarr contains the whole dataset, for object
-    storage.
+    csv is the table of cells. zarr contains the whole dataset, for object storage.
 
-    Example: tpcsweep export openmetrics results/demo -o demo.txt
+    Example: tpcsweep export csv results/demo -o demo.csv
     """
     from tpcsweep import exporting
+    from tpcsweep.dataset import load
+    from tpcsweep.dataset.tables import csv_text, table
     from tpcsweep.extras import MissingExtraError
     from tpcsweep.files import write_text
 
     dataset = common.find_results_dataset(results)
-    with common.exit_on(exporting.ExportError, MissingExtraError):
+    with common.exit_on(MissingExtraError):
         if form == "zarr":
             output = output or Path(f"{dataset.stem}.zarr")
             if output.exists():
                 raise click.UsageError(f"{output}: exists. Remove it, or use -o with another path.")
             exporting.zarr(dataset, output)
         elif output is None:
-            click.echo(_text(form, dataset).encode(), nl=False)  # data are UTF-8 on every terminal
+            click.echo(csv_text(table(load(dataset))).encode(), nl=False)  # data are UTF-8 on every terminal
             return
         else:
-            write_text(output, _text(form, dataset))
+            write_text(output, csv_text(table(load(dataset))))
     click.echo(f"written: {output.absolute()}")
-
-
-def _text(form: str, dataset: Path) -> str:
-    from tpcsweep import exporting
-    from tpcsweep.dataset import load, open_group
-    from tpcsweep.dataset.tables import csv_text, table
-
-    summary = load(dataset)
-    if form == "csv":
-        return csv_text(table(summary))
-    if form == "openmetrics":
-        return "".join(f"{line}\n" for line in exporting.exposition(summary))
-    with open_group(dataset, "samples") as samples:
-        return "".join(f"{line}\n" for line in exporting.monitoring_lines(summary, samples))
 
 
 @click.command()

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -114,8 +114,6 @@ class WorkflowSettings(Strict):
     """
     scale: Factor | None = None
     """factor for the bandwidths, cores, file sizes and buffers of the sweeps, such as 1/200"""
-    only: TypedText | None = None
-    """JSON file with a list of cell paths; the sweep is limited to these cells"""
     notify: TypedText | None = None
     """shell command that runs at the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its
     environment
@@ -227,8 +225,6 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
         study = load_dataset(settings.dataset, Path(settings.results), root)
         _require_no_sweep(root / study.folder, root / study.file)
         return {study.name: study}
-    if settings.only is not None and len(settings.sweep) > 1:
-        raise refused("only", f"with {len(settings.sweep)} sweeps", "one sweep", CONFIG_FILE)
     problems: list[Problem] = []
     read = [_attempt(problems, partial(_load, name, settings, root)) for name in settings.sweep]
     raise_any(dict.fromkeys(problems))
@@ -311,7 +307,7 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
         testbed=on,
         testbed_file=testbed.shown,
         results=Path(settings.results),
-        grid=grid if settings.only is None else _only(grid, settings.only, root),
+        grid=grid,
         requested={**given, **({} if settings.scale is None else {"scale": settings.scale})},
         citation=cited,
     )
@@ -424,15 +420,3 @@ def _over(below: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(theirs, list) and isinstance(ours, list):
             joined[key] = [*theirs, *(claim for claim in ours if claim not in theirs)]
     return joined
-
-
-def _only(grid: Grid, name: str, root: Path) -> Grid:
-    """Limit a grid to the cells that a file lists; the axes keep all values."""
-    allowed = f"a JSON file with a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
-    try:
-        kept = set(map(str, json.loads((root / name).read_text())))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise refused("only", f"{name!r} ({error})", allowed, CONFIG_FILE) from error
-    if not kept or not kept <= grid.by_path.keys():
-        raise refused("only", quoted(sorted(kept - grid.by_path.keys())), allowed, name)
-    return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))

@@ -152,7 +152,7 @@ class Netns(Settings):
 
     @property
     def identity(self) -> dict[str, str]:
-        """The client's side. Older cells lack it: their client was connected to both sides."""
+        """The client's side."""
         return {"client": "source"}
 
     def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:

@@ -163,7 +163,7 @@ def cell_row(cell: Mapping[str, Any]) -> Row:
         {"ok": 1, "failed": 2}[cell["status"]],
         cell["message"],
         sum(MASKS[flag] for flag in flags),
-        # Failed cells, and cells measured before limits were judged, have none.
+        # Failed cells have none.
         cell.get("limit") or "",
         cell.get("limit_second") or "",
         np.array([figures.get(name) for name in SUMMARY], float),  # null becomes NaN

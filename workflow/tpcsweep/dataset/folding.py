@@ -24,7 +24,7 @@ from tpcsweep.dataset import cells, labels
 from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences
 from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.files import note_checksum, replacing_file
-from tpcsweep.flags import IMPLAUSIBLE
+from tpcsweep.flags import BEYOND_PATH, IMPLAUSIBLE
 from tpcsweep.variables import LIMITS, SUMMARY
 
 _CHUNK_CACHE = 2**20
@@ -215,7 +215,7 @@ class _Grid:
         shared = {name: attributes[name] for name in common if name in attributes}
         self.series.attributes = self.moved.attributes = shared
         self.series.interval = interval
-        return Folded(labels.with_beyond_path(self._summary(known, attributes)), self.series, self.moved)
+        return Folded(_with_beyond_path(self._summary(known, attributes)), self.series, self.moved)
 
     def _summary(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
         axes = tuple(self.axes)
@@ -280,10 +280,20 @@ class _Grid:
         }
 
 
+def _with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
+    """Flag cells whose throughput exceeds their path's bandwidth, if that is known."""
+    flags = summary["flags"]
+    beyond = (summary["status"] == labels.STATUS.index("ok")) & (
+        summary["throughput"] > summary.get("bandwidth", math.inf)
+    )
+    mask = np.int32(labels.MASKS[BEYOND_PATH])
+    # The values alone: xarray would give the flags the attributes of status and throughput, too.
+    return summary.assign(flags=flags.copy(data=flags.values | beyond.transpose(*flags.dims).values * mask))
+
+
 def _about_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     inputs = dict.fromkeys(claim for record in records for claim in record["inputs"])
-    # Earlier simulated datasets have none.
-    assumed = {claim: why for record in records for claim, why in record.get("assumptions", {}).items()}
+    assumed = {claim: why for record in records for claim, why in record["assumptions"].items()}
     return {
         "comment": "Simulated: computed from a model, not measured. throughput_low and throughput_high span "
         "random parameter sets within their stated ranges (variable provenance_record); docs/simulation.md.",

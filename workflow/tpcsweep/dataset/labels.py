@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity, value_text
 from tpcsweep.configuration.sweep import REPETITION, Measurement
-from tpcsweep.flags import BEYOND_PATH, FLAGS
+from tpcsweep.flags import FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
 
 STATUS = (NOT_MEASURED, "ok", "failed")  # meanings of the values of the variable `status`, from 0
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
-"""Bit of each flag in the variable `flags` of new datasets; see `flag_masks` for others."""
+"""Bit of each flag in the variable `flags` of new datasets; see `flag_masks`."""
 
 SIMULATED = "simulation"
 """Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
@@ -42,7 +42,7 @@ def about_flags() -> dict[str, Any]:
 
 
 def flag_masks(summary: xr.Dataset) -> dict[str, int]:
-    """Return the bit of each flag in a dataset, by its own attributes; earlier versions had other bits."""
+    """Return the bit of each flag in a dataset, by its own attributes."""
     about = summary["flags"].attrs
     return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
 
@@ -50,23 +50,12 @@ def flag_masks(summary: xr.Dataset) -> dict[str, int]:
 def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
     """Return which cells carry any of some `flags.FLAGS`, as booleans over the axes.
 
-    A flag that is newer than the dataset is false everywhere. Raises KeyError if a flag is unknown.
+    A flag that was added after the dataset was written is false everywhere. Raises KeyError if a flag is unknown.
     """
     if unknown := set(flags) - FLAGS.keys():
         raise KeyError(*sorted(unknown))
     masks = flag_masks(summary)
     return (summary["flags"] & sum(masks.get(flag, 0) for flag in set(flags))) != 0
-
-
-def with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
-    """Flag cells whose throughput exceeds their path's bandwidth; earlier versions lack this flag."""
-    masks = flag_masks(summary)
-    bandwidth = summary.get("bandwidth", math.inf)
-    beyond = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > bandwidth)
-    mask = masks.setdefault(BEYOND_PATH, 2 * max(masks.values(), default=1))
-    about = {"flag_masks": np.array(list(masks.values()), np.int32), "flag_meanings": " ".join(masks)}
-    flags = (summary["flags"] | beyond * mask).astype(np.int32).transpose(*summary["flags"].dims)
-    return summary.assign(flags=flags.assign_attrs({**summary["flags"].attrs, **about}))
 
 
 def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:

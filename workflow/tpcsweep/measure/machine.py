@@ -49,6 +49,7 @@ class Machine:
     def __init__(self, ours: Callable[[], float] | None = None) -> None:
         """`ours` returns the CPU seconds of all processes of deployment and measurement, if this machine runs them."""
         self._ours = ours
+        self._fields = [(each.name, each.place[1]) for each in quantities("machine", "machine")]
         self._stat = CounterFile("/proc/stat")
         self._pressure: CounterFile | None = None
         with suppress(OSError):  # the kernel has none (before 4.20), or refuses to open or read it (psi=0)
@@ -64,13 +65,12 @@ class Machine:
         """Return the quantities of the machine by name, NaN if unknown; without `ours` those of others are missing."""
         condition = self.condition()
         record = {}
-        for quantity in quantities("machine", "machine"):
-            field = quantity.place[1]
+        for name, field in self._fields:
             if field != "others":
                 value = getattr(condition, field)
-                record[quantity.name] = math.nan if value is None else value
+                record[name] = math.nan if value is None else value
             elif self._ours:
-                record[quantity.name] = condition.tasks - self._ours()
+                record[name] = condition.tasks - self._ours()
         return record
 
     def totals(self) -> dict[str, float | None]:

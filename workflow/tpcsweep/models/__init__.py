@@ -25,7 +25,7 @@ from tpcsweep.models.predictor import Predictor
 __all__ = ["MODELS", "Fit", "Model", "Observations", "Predictor"]
 __all__ += ["choose", "fit", "fit_process", "fit_table", "observe"]
 
-FORMAT = 6
+FORMAT = 1
 
 _MOST_FORMULAS = 4
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION, cell_paths
 from tpcsweep.dataset import STATUS, flag_masks, flagged
-from tpcsweep.dataset.labels import data_origin, with_beyond_path
+from tpcsweep.dataset.labels import data_origin
 from tpcsweep.figures.grid import arrange_axes
 from tpcsweep.figures.labels import name_text
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
@@ -40,7 +40,7 @@ from tpcsweep.pages.contract import (
     Transfers,
 )
 from tpcsweep.pages.findings import Change, disturbance, findings
-from tpcsweep.pages.forecast import Forecast, Gains, gains
+from tpcsweep.pages.gains import Forecast, Gains, gains
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 
@@ -76,7 +76,6 @@ def page_content(
     `files` are linked: path from the page's folder, and description. `overview` is the path to the list of all sweeps,
     or "". `exists` returns whether a path from the page's folder exists.
     """
-    summary = with_beyond_path(summary)
     gained = gains(summary, forecast.fitted) if forecast else None
     return {
         "about": dataset_facts(summary),

@@ -40,9 +40,9 @@ def make_dataset(study: Study, output: Path, processes: int) -> None:
     if isinstance(study, Configuration):
         fold_study(study, output, processes)
         return
-    from tpcsweep.dataset import earlier
+    from tpcsweep.dataset.opening import copy_dataset
 
-    earlier.copy_completed(study.file, output)
+    copy_dataset(study.file, output)
 
 
 def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
