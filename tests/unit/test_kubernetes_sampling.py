@@ -46,13 +46,13 @@ class Pods:
         for name in set(self.agents) - {CLIENT}:
             ours, theirs = [await asyncio.open_unix_connection(sock=end) for end in socket.socketpair()]
             messages.detach(agent.serve(mock.Mock(), mock.Mock(), Ports(0, 0, 0, 0, 0), *theirs))
-            ask = messages.Channel(name, *ours, partial(self._hub._say, of=name)).ask
+            ask = messages.Channel(name, *ours, partial(self._hub.outbox.say, of=name)).ask
             target = mock.Mock(read=partial(self._look, name))
             with mock.patch.object(agent, "OriginPod", lambda *_, target=target: mock.Mock(target=target)):
                 await ask("describe", target="source", peers=[])
             self._hub.agents[name] = ask
         client = mock.Mock(read=partial(self._look, CLIENT))
-        self._hub.agents[CLIENT] = client_agent(client, self._hub._say)
+        self._hub.agents[CLIENT] = client_agent(client, self._hub.outbox.say)
 
     def _look(self, name: str) -> Record:
         error, times = self.wrong.get(name, (None, 0))
