@@ -14,13 +14,13 @@ import tracemalloc
 import numpy as np
 import orjson
 import psutil
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.measure.cell import measure
-from tpcsweep.measure.readings import goodput, sampled_series
-from tpcsweep.measure.sampler import LocalTargets, Record, Sampler
-from tpcsweep.measure.steady import analyse
-from tpcsweep.variables import QUANTITIES
+from tpcsweep.data.variables import QUANTITIES
+from tpcsweep.measuring.cell import measure
+from tpcsweep.measuring.readings import goodput, sampled_series
+from tpcsweep.measuring.sampler import LocalTargets, Record, Sampler
+from tpcsweep.measuring.steady import analyse
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 
 from benchmarks.site import site_of
 

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tpcsweep.linux.sockets import Connection
-from tpcsweep.measure.sampler import Histories, Readings
-from tpcsweep.variables import QUANTITIES
+from tpcsweep.data.variables import QUANTITIES
+from tpcsweep.deploying.linux.sockets import Connection
+from tpcsweep.measuring.sampler import Histories, Readings
 
 NOTHING = {name: 0.0 if each.grows else math.nan for name, each in QUANTITIES.items() if each.sampled}
 """Every quantity of a reading: counters 0, and states unknown."""

@@ -14,16 +14,22 @@ from unittest import mock
 
 import psutil
 import pytest
-from tpcsweep.linux.cgroups import CpuCounters
-from tpcsweep.linux.counters import Process, machine_times, parse_stat, protocol_counter, with_descendants
-from tpcsweep.linux.sockets import SocketDiagnostics, tcp_info
-from tpcsweep.measure import machine
-from tpcsweep.measure.files import ReceivedBytes
-from tpcsweep.measure.machine import Busiest, Threads, process_ids
-from tpcsweep.measure.readings import site_totals
-from tpcsweep.testbeds.node import counters
-from tpcsweep.testbeds.node.counters import ConnectionTotals, Network, Programs
-from tpcsweep.variables import QUANTITIES, Quantity, quantities
+from tpcsweep.data.variables import QUANTITIES, Quantity, quantities
+from tpcsweep.deploying.linux.cgroups import CpuCounters
+from tpcsweep.deploying.linux.kernel_counters import (
+    Process,
+    machine_times,
+    parse_stat,
+    protocol_counter,
+    with_descendants,
+)
+from tpcsweep.deploying.linux.sockets import SocketDiagnostics, tcp_info
+from tpcsweep.measuring import machine
+from tpcsweep.measuring.machine import Busiest, Threads, process_ids
+from tpcsweep.measuring.readings import site_totals
+from tpcsweep.measuring.transfer_files import ReceivedBytes
+from tpcsweep.testbeds.node import program_counters as counters
+from tpcsweep.testbeds.node.program_counters import ConnectionTotals, Network, Programs
 
 from tests.support.readings import connection
 from tests.support.workflow import background, wait_until

@@ -18,8 +18,8 @@ import click
 import netCDF4
 import pytest
 from click.testing import CliRunner, Result
-from tpcsweep import testbeds
-from tpcsweep.cli import COMMANDS, common, main
+from tpcsweep.cli import COMMANDS, main, options
+from tpcsweep.testbeds import interface as testbeds
 
 from tests.support.made_up import write_results
 from tests.support.workflow import ROOT
@@ -149,7 +149,7 @@ def test_a_full_disk_is_an_error(name: str, project: Path) -> None:
 
 @pytest.mark.parametrize("charset", ["ascii", "latin-1"])
 def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.make_page", lambda *_: None)
+    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_: None)
     for name in COMMANDS:
         for words in ([name, "--help"], [name, *example(name)]):
             done = run(*words, charset=charset)
@@ -187,7 +187,7 @@ def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: p
 def test_an_error_of_any_kind_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, told: str
 ) -> None:
-    monkeypatch.setattr(common, "load_study", Mock(side_effect=error))
+    monkeypatch.setattr(options, "load_study", Mock(side_effect=error))
     done = CliRunner().invoke(main, ["grid"])
     assert done.exit_code == code
     assert told in done.stderr

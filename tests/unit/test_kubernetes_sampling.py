@@ -12,13 +12,13 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tpcsweep.flags import FaultError
-from tpcsweep.measure.sampler import Record, Sampler
+from tpcsweep.common.errors import FaultError
+from tpcsweep.deploying.xrootd.server_config import Ports
+from tpcsweep.measuring.sampler import Record, Sampler
 from tpcsweep.testbeds.kubernetes import site
 from tpcsweep.testbeds.kubernetes.pod import agent, messages
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub, client_agent
 from tpcsweep.testbeds.kubernetes.session import SessionError
-from tpcsweep.xrootd.servers import Ports
 
 from tests.support.workflow import wait_until
 
@@ -136,7 +136,7 @@ def test_an_agent_whose_samples_stop_is_named(
     pods: Any, monkeypatch: pytest.MonkeyPatch, name: str, error: Any, words: str, noticed: bool
 ) -> None:
     """Within the cell, and when nobody has looked until its end."""
-    monkeypatch.setattr("tpcsweep.measure.looks.LONGEST_GAP", GAP)
+    monkeypatch.setattr("tpcsweep.measuring.looks.LONGEST_GAP", GAP)
     monkeypatch.setattr(site, "SILENT_SECONDS", GAP)
     with pytest.raises(FaultError, match=f"^{name}: {words}"), pods.sampler(0.01) as sampler:
         if error is None:

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
-from tpcsweep.flags import BrokenError
-from tpcsweep.measure import machine
-from tpcsweep.measure.limits import means
-from tpcsweep.measure.machine import TRIES, WINDOW, Machine, Speed, disturbed, pressure
-from tpcsweep.measure.readings import goodput, sampled_series
-from tpcsweep.measure.sampler import LocalTargets, Readings, Record, Sampler, Table
-from tpcsweep.measure.steady import Steady, analyse, narrow
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.measuring import machine
+from tpcsweep.measuring.limits import means
+from tpcsweep.measuring.machine import TRIES, WINDOW, Machine, Speed, disturbed, pressure
+from tpcsweep.measuring.readings import goodput, sampled_series
+from tpcsweep.measuring.sampler import LocalTargets, Readings, Record, Sampler, Table
+from tpcsweep.measuring.steady import Steady, analyse, narrow
 
 from tests.support.readings import readings
 from tests.support.workflow import wait_until
@@ -112,7 +112,7 @@ def test_a_quantity_that_is_not_read_any_more_breaks_the_deployment(monkeypatch:
 
 
 GONE = OSError("dst1 is gone")
-LOOKS = "tpcsweep.measure.looks"
+LOOKS = "tpcsweep.measuring.looks"
 STOPPED = "(their reader was stopped, or the clock jumped|a look at them does not end)"
 
 

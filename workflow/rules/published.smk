@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from tpcsweep.published import published_studies
+from tpcsweep.analysis.publications.catalogue import published_studies
 
 DRAWN = published_studies(STUDIES)
 

@@ -48,7 +48,7 @@ class LazyCommands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command of a line; the error for an unknown one names the nearest."""
         if args[0] not in COMMANDS and not args[0].startswith("-") and not context.resilient_parsing:
-            from tpcsweep.configuration.problems import suggest
+            from tpcsweep.sweeps.problems import suggest
 
             raise click.UsageError(f"no command {args[0]!r}: {suggest(args[0], COMMANDS)}", context)
         return super().resolve_command(context, args)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpcsweep.cli import common
+from tpcsweep.cli import options as common
 
 if TYPE_CHECKING:
-    from tpcsweep.planning.recommendations import Answer
+    from tpcsweep.analysis.plans.recommendations import Answer
 
 
 @click.command()
@@ -32,8 +32,8 @@ def page(results: Path, output: Path | None) -> None:
 
     Example: tpcsweep page examples/surface.nc
     """
-    from tpcsweep import pages
-    from tpcsweep.planning.sections import SECTIONS
+    from tpcsweep.analysis.page_sections import SECTIONS
+    from tpcsweep.pages import making
 
     if (found := _dataset_of_run(results, output)) is not None:
         dataset, output = found
@@ -43,10 +43,10 @@ def page(results: Path, output: Path | None) -> None:
             output = _page_of_file(dataset)
         elif output is None:
             common.require_writable(dataset.parent, "FILE.html")
-            output = dataset.with_name(pages.PAGE)
+            output = dataset.with_name(making.PAGE)
 
     with common.exit_on():
-        pages.make_page(dataset, output, analyses=SECTIONS)
+        making.make_page(dataset, output, analyses=SECTIONS)
     click.echo(output.absolute())
 
 
@@ -55,12 +55,12 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
 
     Snakemake's own page is never replaced.
     """
-    from tpcsweep.configuration.loading import load
-    from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import RESULTS
-    from tpcsweep.dataset import DatasetError
-    from tpcsweep.running.folding import fold_snapshot
+    from tpcsweep.data.places import RESULTS
+    from tpcsweep.data.reduction import DatasetError
     from tpcsweep.running.status import run_under_way
+    from tpcsweep.running.study_dataset import PARTIAL, fold_snapshot
+    from tpcsweep.sweeps.problems import ConfigurationError
+    from tpcsweep.testbeds.loading import load
 
     for folder in (results, RESULTS / results):
         if "config" in (run := run_under_way(folder)):
@@ -69,8 +69,8 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
         return None
     if page is None or common.is_same(page, folder / "index.html"):
         common.require_writable(folder, "FILE.html")
-        page = folder / "partial.html"
-    dataset = page.with_name(common.PARTIAL if page.parent == folder else f"{page.stem}.{common.PARTIAL}")
+        page = (folder / PARTIAL).with_suffix(".html")
+    dataset = page.with_name(PARTIAL if page.parent == folder else f"{page.stem}.{PARTIAL}")
     with common.exit_on(ConfigurationError, DatasetError):
         study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
         fold_snapshot(study, dataset, os.cpu_count() or 1)
@@ -79,7 +79,7 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
 
 def _page_of_file(dataset: Path) -> Path:
     """Return results/NAME.html for the page of a file, which is no page of a sweep or of all sweeps."""
-    from tpcsweep.configuration.sides import DATASET, RESULTS
+    from tpcsweep.data.places import DATASET, RESULTS
 
     name = dataset.resolve().parent.name if dataset.name == DATASET else dataset.stem
     return RESULTS / (f"{name}.html" if name != "index" else "index.nc.html")
@@ -108,22 +108,25 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     Example: tpcsweep compare results/demo:cores=0.15 results/demo:cores=0.6
              tpcsweep compare --fail-below 95% before.nc after.nc
     """  # noqa: D301 (click needs the \b)
-    from tpcsweep import comparing
-    from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import read_side
+    from tpcsweep.analysis import comparison
+    from tpcsweep.analysis.sides import read_side
+    from tpcsweep.sweeps.problems import ConfigurationError
 
-    with common.exit_on(ConfigurationError, comparing.ComparisonError):
-        one, other = comparing.load_side(read_side("base", base)), comparing.load_side(read_side("new", new))
-        found = comparing.compare(one, other, (base, new))
+    with common.exit_on(ConfigurationError, comparison.ComparisonError):
+        one, other = (
+            comparison.load_side(read_side("base", base)),
+            comparison.load_side(read_side("new", new)),
+        )
+        found = comparison.compare(one, other, (base, new))
         if output is not None:
             from tpcsweep.running.notebooks import make_notebook
 
-            comparing.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
+            comparison.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
             values = {"base": base, "new": new, "figures": str(output / "figures")}
             make_notebook("compare", output / "compare.html", values)
-    content = comparing.gated_content(found, fail_below)
+    content = comparison.gated_content(found, fail_below)
     pages = [] if output is None else [str((output / "compare.html").absolute())]
-    common.answer(as_json, content, comparing.overview(found), *pages)
+    common.answer(as_json, content, comparison.overview(found), *pages)
     if failures := content["gate"]["failures"]:
         click.echo("\n".join(["NEW does not meet --fail-below:", *failures]), err=True)
         raise SystemExit(1)
@@ -141,9 +144,9 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     Example: tpcsweep claims results/demo
     """
     dataset = common.find_results_dataset(results)
-    from tpcsweep.claims import judge
-    from tpcsweep.claims.base import for_terminal
-    from tpcsweep.dataset import load
+    from tpcsweep.analysis.claims.claim import for_terminal
+    from tpcsweep.analysis.claims.judging import judge
+    from tpcsweep.data.opening import load
 
     with common.exit_on():
         verdicts = judge(load(dataset))
@@ -170,17 +173,18 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     dataset = common.find_results_dataset(results)
     if dataset == results:
         raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
-    from tpcsweep import pages
-    from tpcsweep.extras import MissingExtraError
-    from tpcsweep.history import failures, runs, summary
+    from tpcsweep.analysis.history import history_page, runs
+    from tpcsweep.analysis.history.change_points import failures, summary
+    from tpcsweep.common.extras import MissingExtraError
+    from tpcsweep.pages import making
 
     folder = dataset.with_name(runs.FOLDER)
     with common.exit_on(runs.HistoryError, MissingExtraError):
-        told = pages.make_history(dataset, folder)
+        told = history_page.make_history(dataset, folder)
     if as_json:
         click.echo((folder / "history.json").read_bytes())
     else:
-        click.echo("\n".join([*summary(told), str((folder / pages.PAGE).absolute())]))
+        click.echo("\n".join([*summary(told), str((folder / making.PAGE).absolute())]))
     if found := failures(told, fail_on):
         click.echo("\n".join(["new since the last run:", *found]), err=True)
         raise SystemExit(1)
@@ -195,8 +199,7 @@ class QuestionCommand(click.Command):
 
 @cache
 def _options() -> list[click.Option]:
-    from tpcsweep.configuration.parameters import Parameters, quantity
-    from tpcsweep.planning import KNOBS
+    from tpcsweep.sweeps.parameters import KNOBS, Parameters, quantity
 
     options = []
     for name, field in Parameters.model_fields.items():
@@ -244,8 +247,8 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
     given = {key: value for key, value in asked.items() if source(key) is not default}
     dataset = common.find_results_dataset(results)
-    from tpcsweep.models.cache import fits_of
-    from tpcsweep.planning import recommendations as planning
+    from tpcsweep.analysis.models.cache import fits_of
+    from tpcsweep.analysis.plans import recommendations as planning
 
     question = {"target": target, **given}
     with common.exit_on(*planning.EXPECTED):
@@ -263,9 +266,9 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
 
 def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
     """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
-    from tpcsweep.configuration.units import RATE
+    from tpcsweep.sweeps.units import RATE
 
-    if len(words) > 1 and common.UNITLESS.fullmatch(words[0]) and RATE.size(words[1]):
+    if len(words) > 1 and common.UNITLESS.fullmatch(words[0]) and words[1] in RATE.units:
         words = (" ".join(words[:2]), *words[2:])
     if len(words) == 1 and recommend:
         return None, Path(words[0])
@@ -283,10 +286,10 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
 
 
 def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
-    from tpcsweep.figures import save
-    from tpcsweep.files import write_json, write_text
-    from tpcsweep.planning.drawing import draw
-    from tpcsweep.planning.recommendations import as_csv
+    from tpcsweep.analysis.plans.plan_plots import draw
+    from tpcsweep.analysis.plans.recommendations import as_csv
+    from tpcsweep.common.files import write_json, write_text
+    from tpcsweep.pages.figures import save
     from tpcsweep.running.notebooks import make_notebook
 
     assert answer.table is not None

@@ -3,78 +3,81 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpcsweep.cli import common
+from tpcsweep.cli import options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tpcsweep.configuration.loading import Configuration
+    from tpcsweep.sweeps.study import Configuration
 
 
 @click.command("import")
-@click.argument("source", type=common.Named("imports"))
+@click.argument("source", type=options.Named("imports"))
 @click.argument("table", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--results", metavar="FOLDER", type=click.Path(path_type=Path), default="results", show_default=True,
     help="Folder of results.",
 )  # fmt: skip
-@common.as_json
+@options.as_json
 def import_(source: str, table: Path | None, results: Path, as_json: bool) -> None:
     """Make a dataset of measurements from elsewhere.
 
     SOURCE is the name of a file in config/imports or the path of such a file, which describes the columns of a CSV or
-    Parquet FILE; results of iperf3, flent, pScheduler or k8s-netperf; or a dataset of tpcsweep that ends in .nc or
-    .zarr. The dataset is RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
-
-    With another table as SOURCE, the command prints settings for it, and writes nothing.
+    Parquet FILE; JSON of iperf3; or a dataset of tpcsweep that ends in .nc or .zarr. The dataset is
+    RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
 
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
-    from tpcsweep import dataset, importing
-    from tpcsweep.configuration.loading import config_arguments, load_dataset, load_import
-    from tpcsweep.configuration.problems import ConfigurationError, refused
-    from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
-    from tpcsweep.dataset.opening import copy_dataset
-    from tpcsweep.extras import MissingExtraError
+    from tpcsweep.common.extras import MissingExtraError
+    from tpcsweep.data import folding
+    from tpcsweep.data import tables as dataset
+    from tpcsweep.data.importing import iperf3, table_import
+    from tpcsweep.data.opening import copy_dataset
+    from tpcsweep.data.places import DATASET, STORE, SUFFIX, load_dataset
+    from tpcsweep.sweeps.problems import ConfigurationError, refused
+    from tpcsweep.sweeps.study import config_arguments
+    from tpcsweep.testbeds.loading import load_import
 
     notes: list[str] = []
-    with common.exit_on(ConfigurationError, MissingExtraError):
+    with options.exit_on(ConfigurationError, MissingExtraError):
         if source.endswith((SUFFIX, STORE)):
             if table is not None:
                 raise refused(source, f"with a table, {table}", "a dataset alone")
-            study = load_dataset(source, results, Path(), "")
+            study = load_dataset(source, results, Path())
             folder = _free(study.folder)
             copy_dataset(study.file, folder / DATASET)
         else:
-            file: Path | None = Path(source)
-            if table is not None or source.endswith(".yaml") or not Path(source).is_file():
-                name, settings = load_import(source, Path())
-                file = table or (Path(settings.file) if settings.file else None)
+            if table is None and not source.endswith(".yaml") and Path(source).is_file():
+                file = Path(source)
+                settings, rows, skipped = iperf3.read_results(file)
+                name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).lstrip("._-") or "imported"
+                folder = _free(results / name)
+                folded = table_import.import_rows(settings, rows, file, name, skipped)
             else:
-                name, known, proposal = importing.import_settings(Path(source))
-                if known is None:
-                    common.answer(as_json, {"proposal": proposal}, proposal.encode())
-                    return
-                settings = known
-            if not file or not file.is_file():
-                allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
-                raise refused("file", repr(str(file)) if file else "nothing", allowed, source)
-            folder = _free(results / name)
-            folded = importing.import_table(settings, file, name)
-            dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, file))
+                name, settings = load_import(source, Path())
+                given = table or (Path(settings.file) if settings.file else None)
+                if not given or not given.is_file():
+                    allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
+                    raise refused("file", repr(str(given)) if given else "nothing", allowed, source)
+                file, folder = given, _free(results / name)
+                folded = table_import.import_table(settings, file, name)
+            folding.write(folded, folder / DATASET, table_import.history_line(settings, folded, file))
             dataset.write_table(folded.summary, folder / "cells.csv")
-            notes = importing.import_notes(folded)
+            notes = table_import.import_notes(folded)
     made = folder / DATASET
     content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
     command = shlex.join(["snakemake", *config_arguments({"dataset": made})])
     more = f"figures, models and page: {command}"
-    common.answer(as_json, content, *(f"note: {note}" for note in notes), f"dataset: {made.absolute()}", more)
+    options.answer(
+        as_json, content, *(f"note: {note}" for note in notes), f"dataset: {made.absolute()}", more
+    )
 
 
 def _free(folder: Path) -> Path:
@@ -86,8 +89,8 @@ def _free(folder: Path) -> Path:
 
 @click.command()
 @click.argument("form", metavar="FORMAT", type=click.Choice(("csv", "zarr")))
-@common.results_or_file
-@common.output_option(
+@options.results_or_file
+@options.output_option(
     "PATH", "File to write, by default standard output. Folder for zarr, by default FILE.zarr."
 )
 def export(form: str, results: Path, output: Path | None) -> None:
@@ -97,14 +100,14 @@ def export(form: str, results: Path, output: Path | None) -> None:
 
     Example: tpcsweep export csv results/demo -o demo.csv
     """
-    from tpcsweep import exporting
-    from tpcsweep.dataset import load
-    from tpcsweep.dataset.tables import csv_text, table
-    from tpcsweep.extras import MissingExtraError
-    from tpcsweep.files import write_text
+    from tpcsweep.common.extras import MissingExtraError
+    from tpcsweep.common.files import write_text
+    from tpcsweep.data import exporting
+    from tpcsweep.data.opening import load
+    from tpcsweep.data.tables import csv_text, table
 
-    dataset = common.find_results_dataset(results)
-    with common.exit_on(MissingExtraError):
+    dataset = options.find_results_dataset(results)
+    with options.exit_on(MissingExtraError):
         if form == "zarr":
             output = output or Path(f"{dataset.stem}.zarr")
             if output.exists():
@@ -120,10 +123,10 @@ def export(form: str, results: Path, output: Path | None) -> None:
 
 @click.command()
 @click.argument("results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@common.output_option("FOLDER", "Folder of the crate, by default RESULTS/crate. The ZIP file is FOLDER.zip.")
-@click.option("--sweep", metavar="NAME", type=common.SWEEP, help="Sweep, by default that of the dataset.")
-@click.option("--testbed", metavar="NAME", type=common.TESTBED, help="Testbed, by default the dataset's.")
-@common.as_json
+@options.output_option("FOLDER", "Folder of the crate, by default RESULTS/crate. The ZIP file is FOLDER.zip.")
+@click.option("--sweep", metavar="NAME", type=options.SWEEP, help="Sweep, by default that of the dataset.")
+@click.option("--testbed", metavar="NAME", type=options.TESTBED, help="Testbed, by default the dataset's.")
+@options.as_json
 def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | None, as_json: bool) -> None:
     """Pack the results of a sweep for archives, as an RO-Crate.
 
@@ -132,19 +135,19 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
 
     Example: tpcsweep crate results/demo
     """
-    from tpcsweep.archiving import write_crate
-    from tpcsweep.configuration import citation
-    from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.dataset import open_group
-    from tpcsweep.extras import MissingExtraError
+    from tpcsweep.common.extras import MissingExtraError
+    from tpcsweep.data.opening import open_group
+    from tpcsweep.running.archiving import write_crate
+    from tpcsweep.sweeps import citation
+    from tpcsweep.sweeps.problems import ConfigurationError
 
-    with open_group(common.find_results_dataset(results)) as summary:
+    with open_group(options.find_results_dataset(results)) as summary:
         attributes = summary.attrs
     output = output or results / "crate"
     archive = output.with_name(f"{output.name}.zip")
     if output.exists() and not (output / "ro-crate-metadata.json").exists():
         raise click.UsageError(f"{output}: exists and is no crate. Remove it, or use -o with another folder.")
-    with common.exit_on(ConfigurationError, MissingExtraError):
+    with options.exit_on(ConfigurationError, MissingExtraError):
         study = _configuration_of(results, attributes, sweep, testbed)
         cited = citation.read_in(Path())
         write_crate(results, study, cited, output, archive)
@@ -154,7 +157,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
         told = "Authors and licence are those of the software. config/CITATION.cff names those of the measurements."
         click.echo(told, err=True)
     content = {"folder": str(output), "archive": str(archive)}
-    common.answer(as_json, content, f"crate: {output.absolute()}\narchive: {archive.absolute()}")
+    options.answer(as_json, content, f"crate: {output.absolute()}\narchive: {archive.absolute()}")
 
 
 def _configuration_of(
@@ -164,7 +167,7 @@ def _configuration_of(
 
     The result is None for an imported dataset, because a local file of the same name may differ from its sweep.
     """
-    from tpcsweep.configuration.loading import load
+    from tpcsweep.testbeds.loading import load
 
     if not (sweep or (results / "cells").exists() or (results / "cells.jsonl").exists()):
         return None

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpcsweep.cli import common
-from tpcsweep.numbers import counted, short
+from tpcsweep.cli import options as common
+from tpcsweep.common.numbers import counted, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tpcsweep.configuration.loading import Configuration
-    from tpcsweep.configuration.parameters import Value
+    from tpcsweep.sweeps.parameters import Value
+    from tpcsweep.sweeps.study import Configuration
 
 PARTS = ("config", "profiles")
 """Folders that `init` copies because users change them; rules and notebooks remain in the package."""
@@ -38,8 +38,8 @@ def grid(as_json: bool, **options: str | None) -> None:
 
     Example: tpcsweep grid --sweep smoke
     """
-    from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.running.studies import require_runnable
+    from tpcsweep.sweeps.problems import ConfigurationError
 
     study = common.load_study(**options)
     with common.exit_on(ConfigurationError):
@@ -54,7 +54,7 @@ def grid_table(study: Configuration) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
 
-    from tpcsweep.configuration.parameters import show_value
+    from tpcsweep.sweeps.parameters import show_value
 
     grid = study.grid
     axes = Table("axis", "values")
@@ -74,7 +74,7 @@ def grid_table(study: Configuration) -> RenderableType:
 
 def grid_summary(study: Configuration) -> str:
     """Describe the grid in one line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
-    from tpcsweep.configuration.sweep import REPETITION, expected_seconds
+    from tpcsweep.sweeps.sweep import REPETITION, expected_seconds
 
     grid, testbed = study.grid, study.testbed
     axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
@@ -86,14 +86,14 @@ def grid_summary(study: Configuration) -> str:
         seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds
         expected = f"simulated: about {_duration(seconds)} of CPU time"
     if (moved := testbed.most_bytes(grid)) is not None:
-        from tpcsweep.configuration.checks import rounded
+        from tpcsweep.testbeds.rules import rounded
 
         expected += f", at most {rounded(int(moved))} moved" if moved < inf else ", any number of bytes moved"
     return f"{study.name} on {study.testbed_name}: {cells} in {deployments} ({', '.join(parts)}), {expected}"
 
 
 def _values(name: str, values: Iterable[Value]) -> str:
-    from tpcsweep.configuration.parameters import show_value
+    from tpcsweep.sweeps.parameters import show_value
 
     return ", ".join(show_value(name, value) for value in values)
 
@@ -118,9 +118,9 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
 
     Measure the disturbed cells again: rm $(tpcsweep status --flag disturbed) && snakemake
     """
-    from tpcsweep.configuration.problems import suggest
-    from tpcsweep.flags import FLAGS
+    from tpcsweep.data.flags import FLAGS
     from tpcsweep.running.status import count_cells, flagged_files, run_under_way, status_table
+    from tpcsweep.sweeps.problems import suggest
 
     if flag is not None and flag not in FLAGS:
         raise click.BadParameter(f"no flag {flag!r}: {suggest(flag, FLAGS)}", param_hint="--flag")
@@ -156,27 +156,26 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
     from rich.markup import escape
     from rich.table import Table
 
-    from tpcsweep import testbeds
-    from tpcsweep.configuration import checks
-    from tpcsweep.extras import missing_extras
-    from tpcsweep.linux.signals import interruptible
+    from tpcsweep.common.extras import missing_extras
+    from tpcsweep.common.signals import interruptible
     from tpcsweep.running.runner import deployment_errors
+    from tpcsweep.testbeds import interface, kinds, support
 
     if printed:
-        manifests = getattr(testbeds.load_testbed(study.testbed.kind), "manifests", None)
+        manifests = getattr(kinds.load_testbed(study.testbed.kind), "manifests", None)
         if manifests is None:
             raise click.UsageError(f"--print: testbed {study.testbed_name} is not of kind kubernetes")
         click.echo(yaml.safe_dump_all(manifests(study), sort_keys=False), nl=False)
         return
-    found: list[testbeds.Finding] = []
+    found: list[interface.Finding] = []
     if not alone:
-        problems = [*map(str, checks.check(study)), *missing_extras(checks.extras(study))]
-        found += [testbeds.Finding(study.name, "can be run", "failed", problem) for problem in problems]
+        problems = [*map(str, support.check(study)), *missing_extras(support.extras(study))]
+        found += [interface.Finding(study.name, "can be run", "failed", problem) for problem in problems]
     try:
         with interruptible():  # Ctrl-C ends a trial in order
-            found += testbeds.findings(study)
+            found += kinds.findings(study)
     except deployment_errors(study) as error:
-        found.append(testbeds.Finding(study.testbed_name, "can deploy", "failed", str(error)))
+        found.append(interface.Finding(study.testbed_name, "can deploy", "failed", str(error)))
     table = Table("subject", "check", "status", "reason")
     for one in found:
         table.add_row(one.subject, one.check, one.status, escape(one.reason))
@@ -199,12 +198,12 @@ def reap(as_json: bool, **options: str | None) -> None:
 
     Example: tpcsweep reap --testbed kubernetes
     """
-    from tpcsweep import testbeds
     from tpcsweep.running.runner import deployment_errors
+    from tpcsweep.testbeds import kinds
 
     study = common.load_study(**options)
     with common.exit_on(*deployment_errors(study)):
-        reaped = testbeds.load_testbed(study.testbed.kind).reap(study.testbed)
+        reaped = kinds.load_testbed(study.testbed.kind).reap(study.testbed)
     unseen = study.testbed.kind == "netns" and os.geteuid() != 0
     nothing = "nothing was left" + " of this user. For leftovers of root run it as root." * unseen
     lines = [f"reaped: {thing}" for thing in reaped or [nothing]]
@@ -226,9 +225,9 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     Example: tpcsweep dataset --sweep surface
     """
     study = common.load_study(**options)
-    from tpcsweep import results
-    from tpcsweep.dataset import DatasetError
-    from tpcsweep.running import folding
+    from tpcsweep.data import cell_files
+    from tpcsweep.data.reduction import DatasetError
+    from tpcsweep.running import study_dataset
     from tpcsweep.running.status import count_cells
 
     if not study.folder.is_dir():
@@ -236,20 +235,20 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     if study.testbed.simulated and not study.cells_file.exists():
         raise click.ClickException(f"{study.cells_file}: no such file. Run `{study.command}`.")
     processes, running = os.cpu_count() or 1, False
-    with common.exit_on(DatasetError, results.ResultsError):
+    with common.exit_on(DatasetError, cell_files.ResultsError):
         if output is not None and not common.is_same(output, study.folder / "dataset.nc"):
-            folding.fold_snapshot(study, output, processes)
+            study_dataset.fold_snapshot(study, output, processes)
         else:
             common.require_writable(study.folder, "FILE.nc")
             output = study.folder / "dataset.nc"
             try:
-                results.lock_results(study.folder)
+                cell_files.lock_results(study.folder)
                 if not study.testbed.simulated:
-                    results.adopt(study)
-                folding.fold_study(study, output, processes)
-            except results.HeldError:
-                running, output = True, study.folder / common.PARTIAL
-                folding.fold_snapshot(study, output, processes)
+                    cell_files.adopt(study)
+                study_dataset.fold_study(study, output, processes)
+            except cell_files.HeldError:
+                running, output = True, study.folder / study_dataset.PARTIAL
+                study_dataset.fold_snapshot(study, output, processes)
     counts = count_cells(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
     if running:
@@ -269,14 +268,14 @@ def init(folder: Path) -> None:
 
     Example: tpcsweep init sweeps
     """
-    from tpcsweep.installation import PACKAGE, SHIPPED
+    from tpcsweep.common.installation import PACKAGE, SHIPPED
 
     with common.exit_on():
         if found := [name for name in ("Snakefile", *PARTS, *PROFILES) if os.path.lexists(folder / name)]:
             raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
         for part in PARTS:
             shutil.copytree(SHIPPED / part, folder / part)
-        shutil.copy(PACKAGE / "templates/Snakefile", folder)
+        shutil.copy(PACKAGE / "pages/templates/Snakefile", folder)
         for name in PROFILES:
             (folder / name).symlink_to(f"profiles/{name}")
     click.echo(f"{folder.absolute()}: change config/, then run `snakemake` in that folder")

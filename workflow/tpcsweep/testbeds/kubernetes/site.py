@@ -12,16 +12,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tpcsweep.client import Client, Event
-from tpcsweep.flags import BrokenError, FaultError
-from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.looks import longest_gap
-from tpcsweep.measure.readings import site_totals
-from tpcsweep.measure.sampler import Record, Sampler, Totals
+from tpcsweep.common.errors import BrokenError, FaultError
+from tpcsweep.deploying.xrootd.monitoring import Copy
+from tpcsweep.measuring.client.client_process import Client, Event
+from tpcsweep.measuring.looks import longest_gap
+from tpcsweep.measuring.readings import site_totals
+from tpcsweep.measuring.sampler import Record, Sampler, Totals
+from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.node import ServerSite, serving
-from tpcsweep.xrootd.monitoring import Copy
+from tpcsweep.testbeds.node import serving
+from tpcsweep.testbeds.node.server_site import ServerSite
 
 SETTLE_SECONDS = 0.2  # seconds for connections to end by themselves, before all servers restart
 POLL = 0.02

@@ -19,9 +19,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tpcsweep.linux.namespaces import boot_id
-from tpcsweep.measure import provenance
-from tpcsweep.measure.machine import Machine
+from tpcsweep.deploying.linux.namespaces import boot_id
+from tpcsweep.deploying.xrootd.server_config import parts_of
+from tpcsweep.measuring import provenance
+from tpcsweep.measuring.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import (
     LONGEST,
@@ -33,11 +34,10 @@ from tpcsweep.testbeds.kubernetes.pod.messages import (
     execute,
     perform,
 )
-from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB
+from tpcsweep.testbeds.kubernetes.pod.pod_files import ENDED, HUB
 from tpcsweep.testbeds.kubernetes.pod.watched import AgentSampling, Container
 from tpcsweep.testbeds.node import serving
-from tpcsweep.testbeds.node.counters import Target
-from tpcsweep.xrootd.servers import parts_of
+from tpcsweep.testbeds.node.program_counters import Target
 
 PINGS = 5
 READY_SECONDS = 60.0

@@ -9,16 +9,24 @@ import sys
 import time
 from collections.abc import Callable, Collection
 
-from tpcsweep.flags import BrokenError
-from tpcsweep.linux.cgroups import CpuCounters
-from tpcsweep.linux.counters import CounterFile
-from tpcsweep.measure.files import DestinationFiles, FirstBytes
-from tpcsweep.measure.machine import Machine, process_ids
-from tpcsweep.measure.sampler import LocalTargets, Record
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.deploying.linux.cgroups import CpuCounters
+from tpcsweep.deploying.linux.kernel_counters import CounterFile
+from tpcsweep.deploying.xrootd.server_config import EXPORT
+from tpcsweep.measuring.machine import Machine, process_ids
+from tpcsweep.measuring.sampler import LocalTargets, Record
+from tpcsweep.measuring.transfer_files import DestinationFiles, FirstBytes
 from tpcsweep.testbeds.kubernetes.pod.network import path_totals
-from tpcsweep.testbeds.kubernetes.pod.places import FILES, SERVER_CONTAINER_SOCKET
-from tpcsweep.testbeds.node.counters import Files, Interfaces, Network, Part, PathDrops, Programs, Target
-from tpcsweep.xrootd.servers import EXPORT
+from tpcsweep.testbeds.kubernetes.pod.pod_files import FILES, SERVER_CONTAINER_SOCKET
+from tpcsweep.testbeds.node.program_counters import (
+    Files,
+    Interfaces,
+    Network,
+    Part,
+    PathDrops,
+    Programs,
+    Target,
+)
 
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
