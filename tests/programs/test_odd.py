@@ -19,15 +19,15 @@ import click
 import pytest
 from matplotlib.figure import Figure
 from tpcsweep import figures, models, pages
-from tpcsweep.cli import COMMANDS, main
-from tpcsweep.cli.common import Named
+from tpcsweep.cli import main
+from tpcsweep.cli.options import Named
 from tpcsweep.dataset import load
 from tpcsweep.figures import panels
 from tpcsweep.planning.sections import SECTIONS
 from tpcsweep.running import notebooks
 
 from tests.support.browser import PHONE
-from tests.support.commands import tpcsweep
+from tests.support.commands import COMMANDS, tpcsweep
 from tests.support.notebooks import code_of, executed, parameters, run_here
 from tests.support.odd import ODD
 from tests.support.outsider import broken
@@ -167,7 +167,7 @@ def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
 def test_commands_and_figures_are_found_by_themselves() -> None:
     asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}
     read_sweeps = {"grid", "status", "check", "reap", "dataset", "init"}
-    assert asked == COMMANDS.keys() - read_sweeps
+    assert asked == {*COMMANDS} - read_sweeps
     shown = "".join(source for notebook in NOTEBOOKS for source in code_of(notebook))
     functions = {name for name in figures.__all__ if callable(getattr(figures, name)) and name != "save"}
     assert {name for name in functions if f"draw.{name}(" not in shown} == set()

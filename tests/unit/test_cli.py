@@ -16,14 +16,14 @@ import xarray as xr
 import yaml
 from click.shell_completion import BashComplete
 from tpcsweep import results, testbeds
-from tpcsweep.cli import COMMANDS, common, main
+from tpcsweep.cli import main, options
 from tpcsweep.configuration.loading import Configuration, cell_spec, load
 from tpcsweep.files import write_text
 from tpcsweep.running import progress
 from tpcsweep.testbeds.netns import MachineError
 
 from tests.support import synthetic
-from tests.support.commands import tpcsweep
+from tests.support.commands import COMMANDS, tpcsweep
 from tests.support.workflow import ROOT
 
 EXAMPLE = str(ROOT / "examples/surface.nc")
@@ -288,7 +288,7 @@ def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest
 def test_a_full_disk_is_an_error_of_every_command() -> None:
     with (
         pytest.raises(click.ClickException, match=r"results/x: No space left.* Make room") as raised,
-        common.exit_on(),
+        options.exit_on(),
     ):
         raise OSError(28, "No space left on device", "results/x")
     assert raised.value.exit_code == 2

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from rich.console import Console
-from tpcsweep.cli.sweeps import grid_summary, grid_table
+from tpcsweep.cli.grid import grid_summary, grid_table
 from tpcsweep.configuration import checks, units
 from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import ConfigurationError, WorkflowSettings, cell_spec, load

@@ -21,9 +21,10 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from tpcsweep import testbeds
-from tpcsweep.cli import COMMANDS, common, main
+from tpcsweep.cli import main
 from tpcsweep.testbeds.simulation import calibrating
 
+from tests.support.commands import COMMANDS
 from tests.support.made_up import write_results
 from tests.support.workflow import ROOT
 
@@ -154,7 +155,7 @@ def test_a_full_disk_is_an_error(name: str, project: Path) -> None:
 
 @pytest.mark.parametrize("charset", ["ascii", "latin-1"])
 def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.make_page", lambda *_: None)
+    monkeypatch.setattr("tpcsweep.pages.make_page", lambda *_, **_options: None)
     for name in COMMANDS:
         for words in ([name, "--help"], [name, *example(name)]):
             done = run(*words, charset=charset)
@@ -192,7 +193,7 @@ def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: p
 def test_an_error_of_any_kind_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, told: str
 ) -> None:
-    monkeypatch.setattr(common, "load_study", Mock(side_effect=error))
+    monkeypatch.setattr("tpcsweep.cli.grid.load_study", Mock(side_effect=error))
     done = CliRunner().invoke(main, ["grid"])
     assert done.exit_code == code
     assert told in done.stderr

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `import`: datasets of measurements from elsewhere."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from tpcsweep.cli.options import Named, answer, as_json, exit_on
+
+
+@click.command("import")
+@click.argument("source", type=Named("imports"))
+@click.argument("table", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--results", metavar="FOLDER", type=click.Path(path_type=Path), default="results", show_default=True,
+    help="Folder of results.",
+)  # fmt: skip
+@as_json
+def import_(source: str, table: Path | None, results: Path, as_json: bool) -> None:
+    """Make a dataset of measurements from elsewhere.
+
+    SOURCE is the name of a file in config/imports or the path of such a file, which describes the columns of a CSV or
+    Parquet FILE; results of iperf3, flent, pScheduler or k8s-netperf; or a dataset of tpcsweep that ends in .nc or
+    .zarr. The dataset is RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
+
+    With another table as SOURCE, the command prints settings for it, and writes nothing.
+
+    Example: tpcsweep import nrp-wan-2020 measurements.csv
+    """
+    from tpcsweep import dataset, importing
+    from tpcsweep.configuration.loading import config_arguments, load_dataset, load_import
+    from tpcsweep.configuration.problems import ConfigurationError, refused
+    from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
+    from tpcsweep.dataset.opening import copy_dataset
+    from tpcsweep.extras import MissingExtraError
+
+    notes: list[str] = []
+    with exit_on(ConfigurationError, MissingExtraError):
+        if source.endswith((SUFFIX, STORE)):
+            if table is not None:
+                raise refused(source, f"with a table, {table}", "a dataset alone")
+            study = load_dataset(source, results, Path(), "")
+            folder = _free(study.folder)
+            copy_dataset(study.file, folder / DATASET)
+        else:
+            file: Path | None = Path(source)
+            if table is not None or source.endswith(".yaml") or not Path(source).is_file():
+                name, settings = load_import(source, Path())
+                file = table or (Path(settings.file) if settings.file else None)
+            else:
+                name, known, proposal = importing.import_settings(Path(source))
+                if known is None:
+                    answer(as_json, {"proposal": proposal}, proposal.encode())
+                    return
+                settings = known
+            if not file or not file.is_file():
+                allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
+                raise refused("file", repr(str(file)) if file else "nothing", allowed, source)
+            folder = _free(results / name)
+            folded = importing.import_table(settings, file, name)
+            dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, file))
+            dataset.write_table(folded.summary, folder / "cells.csv")
+            notes = importing.import_notes(folded)
+    made = folder / DATASET
+    content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
+    command = shlex.join(["snakemake", *config_arguments({"dataset": made})])
+    more = f"figures, models and page: {command}"
+    answer(as_json, content, *(f"note: {note}" for note in notes), f"dataset: {made.absolute()}", more)
+
+
+def _free(folder: Path) -> Path:
+    if (folder / "cells").exists() or (folder / "cells.jsonl").exists():
+        fix = "Rename the file, or use --results with another folder."
+        raise click.UsageError(f"{folder}: contains the cells of a sweep. {fix}")
+    return folder
