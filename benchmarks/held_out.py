@@ -22,7 +22,7 @@ from tpcsweep.comparing import compare
 from tpcsweep.comparing.effects import SAME
 from tpcsweep.configuration.imports import Import
 from tpcsweep.dataset.labels import about_flags
-from tpcsweep.importing import import_table
+from tpcsweep.importing.tables import import_table
 from tpcsweep.models import MODELS, fit, fit_process, fit_table, observe
 from tpcsweep.models.base import with_defaults
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
-from tpcsweep.claims import CLAIMS, judge
+from tpcsweep.claims.judging import CLAIMS, judge
 from tpcsweep.planning.recommendations import COLUMNS
 
 from tests.support import histories
@@ -68,7 +68,7 @@ def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others(monkeypatch:
     found = json.loads(tpcsweep("claims", "demo", "--json").output)
     assert [verdict["claim"] for verdict in found] == list(CLAIMS)
     verdicts = judge(xr.load_dataset(SURFACE))
-    monkeypatch.setattr("tpcsweep.claims.judge", lambda _: verdicts)
+    monkeypatch.setattr("tpcsweep.claims.judging.judge", lambda _: verdicts)
     done = tpcsweep("claims", SURFACE)
     assert done.exit_code == 0
     assert max(map(len, done.output.splitlines())) <= 120
@@ -124,7 +124,7 @@ def answer(*words: str) -> Any:
 
 
 def test_a_target_has_its_unit_with_a_space_or_without_and_several_values_limit_the_search() -> None:
-    for target in (["0.5", "Gbit/s"], ["0.5 Gbit/s"], ["500Mbps"]):
+    for target in (["0.5", "Gbit/s"], ["0.5 Gbit/s"], ["500Mbit/s"]):
         found = answer(*target, "demo", "--rtt=60 ms", "--tcp_streams=1")
         assert (found["target"], found["fixed"]) == (0.5, {"rtt": 60.0, "tcp_streams": 1})
     found = answer("0.1Gbit/s", "demo", "--rtt=60ms", "--streams=2,4", "--cores=null")

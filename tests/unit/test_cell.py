@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from tpcsweep.client import Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.flags import BROKEN, FLAGS, GRADES, BrokenError, graded, implausible, worst_grade
+from tpcsweep.errors import BrokenError
+from tpcsweep.flags import BROKEN, FLAGS, GRADES, graded, implausible, worst_grade
 from tpcsweep.measure import cell
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import Reading

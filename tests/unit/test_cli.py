@@ -5,12 +5,10 @@ import json
 import os
 import re
 import shlex
-from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import click
-import pandas as pd
 import pytest
 import xarray as xr
 import yaml
@@ -70,7 +68,7 @@ def test_every_command_has_an_example_and_every_option_has_help(name: str) -> No
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("calib", ["calibrate"]),
+        ("hist", ["history"]),
         ("check --sweep pr", ["probe"]),
         ("check --testbed ", ["one"]),
         ("export z", ["zarr"]),
@@ -216,11 +214,11 @@ def test_a_dataset_is_imported_under_the_name_of_its_file() -> None:
 
 @pytest.mark.usefixtures("study")
 def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
-    Path("spring.csv").write_text("n;rate\n1;2\n1;2\n4;5\n")
+    Path("spring.csv").write_text("n,rate\n1,2\n1,2\n4,5\n")
     variables = "variables: {throughput: {column: rate, unit: Gbit/s}}"
     Path("spring.yaml").write_text(f"axes: {{streams: {{column: n}}}}\n{variables}\n")
-    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first line 3"
-    notes = ["columns are divided by ';', in UTF-8", alike]
+    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first row 2"
+    notes = [alike]
     *told, _, more = tpcsweep("import", "spring.yaml", "spring.csv").stdout.splitlines()
     assert told == [f"note: {note}" for note in notes]
     assert more.endswith("snakemake --config dataset=results/spring/dataset.nc")
@@ -268,21 +266,6 @@ def test_a_crate_of_a_dataset_from_elsewhere_contains_no_sweep() -> None:
     assert json.loads(done.stdout) == {"folder": "packed", "archive": "packed.zip"}
     assert not Path("packed/config").exists()
     assert "The crate contains no sweep" in done.stderr
-
-
-@pytest.mark.usefixtures("study")
-def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tpcsweep.testbeds.simulation import calibrating
-
-    monkeypatch.setattr(calibrating, "calibrate", partial(calibrating.calibrate, resamples=5))
-    monkeypatch.setattr(calibrating, "predict_left_out", lambda *_: pd.DataFrame({"a": [1]}))
-    done = tpcsweep("calibrate", EXAMPLE, "--json")
-    assert json.loads(done.stdout)["parameters"]["window_share"]["unit"] == "1"
-    assert {"calibration.yaml", "calibration.csv"} <= {path.name for path in Path().iterdir()}
-    assert load({"sweep": "probe", "testbed": "calibration.yaml"}, Path()).testbed.simulated
-    shown = tpcsweep("calibrate", EXAMPLE, "-o", "ours.yaml").stdout
-    assert "window_share" in shown
-    assert shown.splitlines()[-1] == f"testbed: {Path('ours.yaml').absolute()}"
 
 
 def test_a_full_disk_is_an_error_of_every_command() -> None:

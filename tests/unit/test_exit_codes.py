@@ -11,18 +11,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import click
 import netCDF4
-import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from tpcsweep import testbeds
 from tpcsweep.cli import main
-from tpcsweep.testbeds.simulation import calibrating
 
 from tests.support.commands import COMMANDS
 from tests.support.made_up import write_results
@@ -98,8 +95,6 @@ def project(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     monkeypatch.setattr(testbeds, "load_testbed", lambda _: Mock(reap=lambda _: []))
     monkeypatch.setattr(testbeds, "findings", lambda _: [])
     monkeypatch.setattr("tpcsweep.running.runner.deployment_errors", lambda _: ())
-    monkeypatch.setattr(calibrating, "calibrate", partial(calibrating.calibrate, resamples=5))
-    monkeypatch.setattr(calibrating, "predict_left_out", lambda *_: pd.DataFrame({"a": [1]}))
     return tmp_path
 
 

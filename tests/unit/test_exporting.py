@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.dataset.tables import escape_formula, write_csv
 from tpcsweep.exporting import zarr
-from tpcsweep.importing import read_table
+from tpcsweep.importing.tables import read_table
 
 from tests.support import synthetic
 

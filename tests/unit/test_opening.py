@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import xarray as xr
 from tpcsweep import dataset, exporting
-from tpcsweep.configuration.loading import Imported, load_dataset
 from tpcsweep.configuration.parameters import BEFORE
+from tpcsweep.configuration.places import Imported, load_dataset
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset import load, open_group
 from tpcsweep.dataset.opening import copy_dataset, require_dataset

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,27 +142,6 @@ def test_folders_that_cannot_be_locked_or_written_are_refused(tmp_path: Path, mo
         assert "No locks available" in refusal(tmp_path)
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
     assert f"user {os.geteuid()} cannot write to it" in refusal(tmp_path)
-
-
-def test_a_folder_that_exists_in_another_case_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
-    """As exFAT and macOS have it: the cells would take the places of another sweep's."""
-    monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "demo"]))
-    results.lock_results(tmp_path / "demo")
-    assert "Demo: a folder exists whose name differs only in case" in refusal(tmp_path / "Demo")
-
-
-def test_files_of_the_future_are_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    for file, ahead in ((old, -9.0), (new, 9e4)):
-        file.touch()
-        os.utime(file, (0, time.time() + ahead))
-    before = old.stat().st_mtime
-    results.renew_times([old, tmp_path / "missing", new])
-    assert (old.stat().st_mtime, new.stat().st_mtime <= time.time()) == (before, True)
-    os.utime(new, (0, time.time() + 9e4))
-    monkeypatch.setattr("os.utime", Mock(side_effect=PermissionError(errno.EPERM, "not yours")))
-    with pytest.raises(results.ResultsError, match=r"new: newer than the clock .*: correct the clock"):
-        results.renew_times([new])
 
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)

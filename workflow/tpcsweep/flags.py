@@ -30,14 +30,6 @@ _NEVER_NEGATIVE = (
 )
 
 
-class BrokenError(Exception):
-    """A part of a running deployment died or does not answer; the deployment must be replaced."""
-
-
-class FaultError(BrokenError):
-    """A part of a deployment on Kubernetes ended by itself, perhaps during its start."""
-
-
 class Flag(NamedTuple):
     grade: Grade
     words: str

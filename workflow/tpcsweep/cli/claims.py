@@ -22,8 +22,8 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     Example: tpcsweep claims results/demo
     """
     dataset = find_results_dataset(results)
-    from tpcsweep.claims import judge
     from tpcsweep.claims.base import for_terminal
+    from tpcsweep.claims.judging import judge
     from tpcsweep.dataset import load
 
     with exit_on():

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from tpcsweep.cli.options import (
-    PARTIAL,
     answer,
     as_json,
     exit_on,
@@ -56,7 +55,7 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
                     results.adopt(study)
                 folding.fold_study(study, output, processes)
             except results.HeldError:
-                running, output = True, study.folder / PARTIAL
+                running, output = True, study.folder / folding.PARTIAL
                 folding.fold_snapshot(study, output, processes)
     counts = count_cells(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from tpcsweep.cli.options import (
-    PARTIAL,
     exit_on,
     find_results_dataset,
     is_same,
@@ -59,10 +58,10 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
     Snakemake's own page is never replaced.
     """
     from tpcsweep.configuration.loading import load
+    from tpcsweep.configuration.places import RESULTS
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import RESULTS
     from tpcsweep.dataset import DatasetError
-    from tpcsweep.running.folding import fold_snapshot
+    from tpcsweep.running.folding import PARTIAL, fold_snapshot
     from tpcsweep.running.status import run_under_way
 
     for folder in (results, RESULTS / results):
@@ -72,7 +71,7 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
         return None
     if page is None or is_same(page, folder / "index.html"):
         require_writable(folder, "FILE.html")
-        page = folder / "partial.html"
+        page = (folder / PARTIAL).with_suffix(".html")
     dataset = page.with_name(PARTIAL if page.parent == folder else f"{page.stem}.{PARTIAL}")
     with exit_on(ConfigurationError, DatasetError):
         study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
@@ -82,7 +81,7 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
 
 def _page_of_file(dataset: Path) -> Path:
     """Return results/NAME.html for the page of a file, which is no page of a sweep or of all sweeps."""
-    from tpcsweep.configuration.sides import DATASET, RESULTS
+    from tpcsweep.configuration.places import DATASET, RESULTS
 
     name = dataset.resolve().parent.name if dataset.name == DATASET else dataset.stem
     return RESULTS / (f"{name}.html" if name != "index" else "index.nc.html")

@@ -102,7 +102,7 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
     """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
     from tpcsweep.configuration.units import RATE
 
-    if len(words) > 1 and UNITLESS.fullmatch(words[0]) and RATE.size(words[1]):
+    if len(words) > 1 and UNITLESS.fullmatch(words[0]) and words[1] in RATE.units:
         words = (" ".join(words[:2]), *words[2:])
     if len(words) == 1 and recommend:
         return None, Path(words[0])

@@ -171,11 +171,8 @@ def value_text(name: str, value: Any) -> str:
 
 
 def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
-    # Some file systems ignore case, so folders of such names would collide.
-    names = [value.casefold() if isinstance(value, str) else value for value in values]
-    times = Counter(names)
-    if twice := dict.fromkeys(value for value, name in zip(values, names, strict=True) if times[name] > 1):
-        raise fault("each value once (case does not matter)", f"{', '.join(map(repr, twice))} more than once")
+    if twice := [value for value, times in Counter(values).items() if times > 1]:
+        raise fault("each value once", f"{', '.join(map(repr, twice))} more than once")
     return tuple(values)
 
 

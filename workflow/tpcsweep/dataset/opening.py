@@ -19,8 +19,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import BEFORE
+from tpcsweep.configuration.places import STORE
 from tpcsweep.configuration.problems import ConfigurationError, refused
-from tpcsweep.configuration.sides import STORE
 from tpcsweep.dataset.folding import netcdf_encoding
 from tpcsweep.dataset.labels import (
     GROUPS,

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from tpcsweep.client import Client, ClientRun, Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.files import number
-from tpcsweep.flags import BROKEN, BrokenError
+from tpcsweep.errors import BrokenError
+from tpcsweep.flags import BROKEN
 from tpcsweep.measure import limits, transfers
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import disturbed
 from tpcsweep.measure.readings import Readings, Series, counters_read, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, narrow
+from tpcsweep.numbers import json_number
 from tpcsweep.tools import TOOLS
 from tpcsweep.variables import BYTES, SHARES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
@@ -251,7 +252,7 @@ class _Cell:
         failed = worthless or self._transfers.all_failed(self._wanted.streams) or nothing
         shares = {} if failed else self._attributed(samples, steady, summary)
         limit, second = limits.binding(shares) if shares else (None, "")
-        summary |= {name: number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
+        summary |= {name: json_number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
         flags = [] if worthless else self._flags(samples, steady, means, summary)
         if self._site.path_slow and not failed:
             flags.append("path_slow")
@@ -264,7 +265,7 @@ class _Cell:
             "flags": flags,
             "limit": limit,
             "limit_second": second,
-            "summary": summary | {"bandwidth_found": found and number(found, DIGITS)},
+            "summary": summary | {"bandwidth_found": found and json_number(found, DIGITS)},
             "samples": {name: _rounded(values) for name, values in samples.items()},
             "transfers": self._transfers.to_columns(),
         }
@@ -324,12 +325,12 @@ class _Cell:
         files = math.nan if self._wanted.layer == "network" else counted / streams
         shares = transfers.stream_bytes(ended, self._unfinished, streams, steady.warmup, duration)
         return {
-            "fairness": number(transfers.fairness(shares), DIGITS),
-            "length_files": number(files, DIGITS),
+            "fairness": json_number(transfers.fairness(shares), DIGITS),
+            "length_files": json_number(files, DIGITS),
             "transfers": int(ok.sum()),
             "transfers_failed": int((~ok).sum()),
             "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
-            "xrootd_share": number(transfers.monitored_share(ended, self._heard), DIGITS),
+            "xrootd_share": json_number(transfers.monitored_share(ended, self._heard), DIGITS),
         }
 
     def _flags(
@@ -373,10 +374,10 @@ def _largest_mean(values: NDArray[np.float64], length: int) -> float:
 
 
 def _figures(values: Mapping[str, float]) -> Summary:
-    return {name: number(value, DIGITS) for name, value in values.items()}
+    return {name: json_number(value, DIGITS) for name, value in values.items()}
 
 
 def _rounded(values: NDArray[np.float64]) -> list[Any]:
     if values.ndim > 1:
         return [_rounded(row) for row in values]
-    return [number(value, DIGITS) for value in values.tolist()]
+    return [json_number(value, DIGITS) for value in values.tolist()]

@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 import xarray as xr
 
-from tpcsweep.claims import judge
-from tpcsweep.configuration.sides import DATASET
+from tpcsweep.claims.judging import judge
+from tpcsweep.configuration.places import DATASET
 from tpcsweep.files import is_up_to_date
 from tpcsweep.models import current
 from tpcsweep.pages import Analysis, Section

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a study's cell files into its dataset; files that are no current cells are measured next time."""
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tpcsweep.dataset.cells import Source
 
 FILE = "not_measured.json"  # name of the list of unmeasured cells in a study's folder
+PARTIAL = "partial.nc"  # name of a dataset that is made during a run, in the study's folder
 CLEARS_AT_END = "TPCSWEEP_CLEARS"
 """Environment variable that tells jobs that their run calls `clear_unmeasured` at its end."""
 
@@ -62,7 +64,6 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
         return
     reasons: dict[Path, str] = {}
     files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}
-    results.renew_times(files)  # the clock may have been set back since the measurement
     specs = (cell_spec(study, cell) for cell in files.values())
     refused: dataset.DatasetError | None = None
     try:
@@ -106,6 +107,15 @@ def fold_snapshot(study: Configuration, output: Path, processes: int = 1) -> Non
             if attempt == _ATTEMPTS:
                 raise
     dataset.write(content, output)
+
+
+def remove_partial(study: Configuration) -> None:
+    """Delete the dataset and page that were made during a run, if the study's own dataset is newer."""
+    partial, whole = study.folder / PARTIAL, study.folder / "dataset.nc"
+    with contextlib.suppress(OSError):  # there is none, or another user made it
+        if whole.stat().st_mtime >= partial.stat().st_mtime:
+            for file in study.folder.glob(f"{partial.stem}.*"):
+                file.unlink()
 
 
 def _current_file(study: Configuration, cell: Cell) -> Path | None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpcsweep.client import Client, Event
-from tpcsweep.flags import BrokenError, FaultError
+from tpcsweep.errors import BrokenError, FaultError
 from tpcsweep.linux.sockets import COUNTERS
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.looks import longest_gap

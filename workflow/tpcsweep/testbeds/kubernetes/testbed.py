@@ -19,7 +19,8 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.placements import CLIENT, CPU, resource_amount
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.flags import BROKEN, BrokenError, FaultError
+from tpcsweep.errors import BrokenError, FaultError
+from tpcsweep.flags import BROKEN
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
