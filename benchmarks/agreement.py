@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from tpcsweep.comparing import compare
-from tpcsweep.configuration.sides import axis_text
+from tpcsweep.analysis.comparison import compare
+from tpcsweep.analysis.sides import axis_text
 
 from tests.cluster import local
 from tests.cluster.sweeps import ClusterSweep, local_testbed, on, space

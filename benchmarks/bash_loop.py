@@ -17,14 +17,15 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux.cgroups import Cgroup, hierarchy
-from tpcsweep.measure.cell import measure
-from tpcsweep.measure.readings import Sampler, sampled_series
-from tpcsweep.testbeds.netns import state
+from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.measuring.cell import measure
+from tpcsweep.measuring.readings import Sampler, sampled_series
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds.netns import ownership
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.tools import TOOLS, Credentials
 
 from benchmarks.site import site_of
 
@@ -58,7 +59,7 @@ def main() -> None:
 
 def compare(site: NetnsSite, wanted: Parameters) -> None:
     """Measure one cell in three ways in turn. Ratios are tpcsweep over the other way."""
-    credentials = Credentials(state.STATE / site.prefix.removeprefix("tpc-") / "credentials")
+    credentials = Credentials(ownership.STATE / site.prefix.removeprefix("tpc-") / "credentials")
     trimmed = TOOLS["gfal-copy"].environment(credentials, credentials.folder)
     plain = {k: v for k, v in trimmed.items() if not k.startswith("SSL_CERT")}
     ways: dict[str, Callable[[int], Found]] = {

@@ -16,9 +16,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.measure.cell import measure
+from tpcsweep.measuring.cell import measure
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from tpcsweep.pages.content import page_content
-from tpcsweep.templates import render
+from tpcsweep.pages.rendering import render
 
 from tests.support.browser import visiting
 from tests.support.large import large

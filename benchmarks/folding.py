@@ -26,9 +26,9 @@ import orjson
 import psutil
 import xarray as xr
 import yaml
-from tpcsweep import dataset
-from tpcsweep.dataset import SIMULATED
-from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
+from tpcsweep.data import folding, tables
+from tpcsweep.data.labels import SIMULATED
+from tpcsweep.data.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 from tests.support import synthetic
 
@@ -165,9 +165,9 @@ def folded(flavour: str, folder: Path, cells: int, count: int) -> None:
     specs = itertools.islice(specifications(flavour, cells), count)
     processes = len(os.sched_getaffinity(0))
     wanted, named = itertools.tee(specs)
-    made = dataset.fold((file_of(folder, spec) for spec in named), axes(cells), wanted, processes)
-    dataset.write(made, folder / "dataset.nc")
-    dataset.write_table(made.summary, folder / "cells.csv")
+    made = folding.fold((file_of(folder, spec) for spec in named), axes(cells), wanted, processes)
+    folding.write(made, folder / "dataset.nc")
+    tables.write_table(made.summary, folder / "cells.csv")
 
 
 def plain(flavour: str, folder: Path, cells: int, count: int) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from tpcsweep.claims.effects import Region, mean_ratio
-from tpcsweep.claims.judging import CLAIMS
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.measure.cell import measure
+from tpcsweep.analysis.claims.judging import CLAIMS
+from tpcsweep.data.effects import Region, mean_ratio
+from tpcsweep.measuring.cell import measure
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of

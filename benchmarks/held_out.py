@@ -18,13 +18,16 @@ import pandas as pd
 import xarray as xr
 import yaml
 from numpy.typing import NDArray
-from tpcsweep.comparing import compare
-from tpcsweep.comparing.effects import SAME
-from tpcsweep.configuration.imports import Import
-from tpcsweep.dataset.labels import about_flags
-from tpcsweep.importing.tables import import_table
-from tpcsweep.models import MODELS, fit, fit_process, fit_table, observe
-from tpcsweep.models.base import with_defaults
+from tpcsweep.analysis.comparison import compare
+from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formula import with_defaults
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.learned import fit_process, fit_table
+from tpcsweep.analysis.models.observations import observe
+from tpcsweep.data.importing.import_settings import Import
+from tpcsweep.data.importing.table_import import import_table
+from tpcsweep.data.labels import about_flags
+from tpcsweep.data.run_effects import SAME
 
 from tests.support.coverage import LAWS
 from tests.support.made_up import TRUTHS, measured

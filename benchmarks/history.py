@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from tpcsweep.history import FEWEST_RUNS_BETWEEN, changes
+from tpcsweep.analysis.history.change_points import FEWEST_RUNS_BETWEEN, changes
 
 HISTORIES = 500
 YEARS = 60

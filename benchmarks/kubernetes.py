@@ -16,12 +16,12 @@ from pathlib import Path
 from unittest import mock
 
 from kubernetes import client, config
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.measure.cell import measure
-from tpcsweep.testbeds import Request
+from tpcsweep.measuring.cell import measure
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds.interface import Request
 from tpcsweep.testbeds.kubernetes import api, testbed
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 from tests.cluster import local
 from tests.cluster.sweeps import count_requests, local_testbed

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tpcsweep.variables import LIMITS
+from tpcsweep.data.variables import LIMITS
 
 from tests.support.constructions import GROUPS, measured
 

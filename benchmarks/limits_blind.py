@@ -38,15 +38,15 @@ from typing import Any
 import pandas as pd
 import psutil
 from scipy.stats import binomtest
-from tpcsweep import tcp
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.errors import BrokenError
-from tpcsweep.linux import cgroups
-from tpcsweep.linux.cgroups import Cgroup
-from tpcsweep.paths import PathError
-from tpcsweep.paths.plan import SUPER_PACKET
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.common.numbers import BYTES, GBIT_PER_MS
+from tpcsweep.data.variables import LIMITS, SHARES, SUMMARY
+from tpcsweep.deploying.linux import cgroups
+from tpcsweep.deploying.linux.cgroups import Cgroup
+from tpcsweep.deploying.paths.network_path import SUPER_PACKET, PathError
+from tpcsweep.measuring import tcp
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.variables import BYTES, GBIT_PER_MS, LIMITS, SHARES, SUMMARY
 
 from tests.support.constructions import BLKIO, burning, disk, queue
 from tests.support.sites import MIB, cell, site_of

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.sweeps.sweep import Measurement
 
 from tests.support.constructions import quota
 from tests.support.sites import MIB, cell, site_of

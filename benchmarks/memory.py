@@ -4,8 +4,8 @@
     python -m benchmarks.memory [--size 1024] [--pause 10] [--rounds 3]
 
 Repeatedly writes four files to tmpfs and removes them, with pauses, without and with
-`tpcsweep.measure.files.reserve_memory`, as the netns testbed does. Prints a Markdown table of CPU seconds. Run as root,
-because it mounts a tmpfs.
+`tpcsweep.measuring.transfer_files.reserve_memory`, as the netns testbed does. Prints a Markdown table of CPU seconds.
+Run as root, because it mounts a tmpfs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tpcsweep.measure.files import reserve_memory
+from tpcsweep.measuring.transfer_files import reserve_memory
 
 from benchmarks.path import heading
 

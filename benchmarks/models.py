@@ -22,10 +22,14 @@ import pandas as pd
 import xarray as xr
 import yaml
 from numpy.typing import NDArray
-from tpcsweep.configuration.imports import Import
-from tpcsweep.importing.tables import import_table
-from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, fit_process, observe
-from tpcsweep.models.choice import LEARNED
+from tpcsweep.analysis.models.choice import LEARNED, choose
+from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.learned import fit_process
+from tpcsweep.analysis.models.observations import Observations, observe
+from tpcsweep.analysis.models.predictor import Predictor
+from tpcsweep.data.importing.import_settings import Import
+from tpcsweep.data.importing.table_import import import_table
 
 from tests.support.coverage import LAWS, of_new_run, of_same
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from tpcsweep.measure.steady import analyse
+from tpcsweep.measuring.steady import analyse
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 
 CELLS = 400

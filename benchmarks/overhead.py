@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 import yaml
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.measure.cell import measure
+from tpcsweep.measuring.cell import measure
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 
 from benchmarks.site import site_of
 

@@ -25,8 +25,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path as File
 
-from tpcsweep.paths import Link, Path, PathError, connect, verify
-from tpcsweep.processes import Commands
+from tpcsweep.common.processes import Commands
+from tpcsweep.deploying.paths.link import Link, connect
+from tpcsweep.deploying.paths.network_path import Path, PathError
+from tpcsweep.deploying.paths.verification import verify
 
 RTTS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 BANDWIDTHS = (0.1, 0.5, 1.0, 2.0, 5.0)

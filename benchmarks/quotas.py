@@ -25,12 +25,12 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux.cgroups import PERIOD, SHORTEST_QUOTA, Quota
-from tpcsweep.measure.cell import measure
+from tpcsweep.deploying.linux.cgroups import PERIOD, SHORTEST_QUOTA, Quota
+from tpcsweep.deploying.xrootd.releases import RECOMMENDED
+from tpcsweep.measuring.cell import measure
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.xrootd.releases import RECOMMENDED
 
 from benchmarks.site import site_of
 

@@ -24,11 +24,11 @@ import numpy as np
 import orjson
 import xarray as xr
 import yaml
-from tpcsweep.comparing import Comparison, compare
-from tpcsweep.comparing.effects import NOT_COMPARABLE
-from tpcsweep.dataset import STATUS
-from tpcsweep.flags import graded
-from tpcsweep.numbers import CONFIDENCE
+from tpcsweep.analysis.comparison import Comparison, compare
+from tpcsweep.common.numbers import CONFIDENCE
+from tpcsweep.data.flags import graded
+from tpcsweep.data.labels import STATUS
+from tpcsweep.data.run_effects import NOT_COMPARABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = (

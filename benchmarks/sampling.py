@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from tpcsweep.client import ClientRun
+from tpcsweep.measuring.client.client_process import ClientRun
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.linux import signals
-from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.netns import state
+from tpcsweep.common import signals
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.testbeds.interface import Request
+from tpcsweep.testbeds.netns import ownership
+from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import brought_up
 
@@ -29,10 +29,10 @@ def site_of(tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> I
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with tempfile.TemporaryDirectory() as logs:
         request = Request("benchmark", "benchmark", wanted, tools, 0.0, Path(logs), print, streams)
-        owner = state.Owner("benchmark", "benchmark", os.getpid(), logs)
+        owner = ownership.Owner("benchmark", "benchmark", os.getpid(), logs)
         try:
             with (
-                state.exclusive(owner, waiting=print),
+                ownership.exclusive(owner, waiting=print),
                 brought_up(settings, request, owner) as site,
             ):
                 yield site

@@ -14,11 +14,11 @@ import tracemalloc
 import numpy as np
 import orjson
 import psutil
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.measure.cell import measure
-from tpcsweep.measure.readings import Reading, Sampler, goodput, sampled_series
-from tpcsweep.measure.steady import analyse
+from tpcsweep.measuring.cell import measure
+from tpcsweep.measuring.readings import Reading, Sampler, goodput, sampled_series
+from tpcsweep.measuring.steady import analyse
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 
 from benchmarks.site import site_of
 

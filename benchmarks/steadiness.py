@@ -27,15 +27,14 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import special
 from scipy.signal import lfilter
-from tpcsweep.comparing import compare
-from tpcsweep.comparing.effects import NOT_COMPARABLE
-from tpcsweep.configuration.sweep import EARLIEST
-from tpcsweep.dataset import STATUS
-from tpcsweep.dataset.labels import MASKS, about_flags
-from tpcsweep.measure import steady
-from tpcsweep.measure.cell import DECISION_FACTOR
-from tpcsweep.measure.steady import Steady, analyse
-from tpcsweep.numbers import CONFIDENCE
+from tpcsweep.analysis.comparison import compare
+from tpcsweep.common.numbers import CONFIDENCE
+from tpcsweep.data.labels import MASKS, STATUS, about_flags
+from tpcsweep.data.run_effects import NOT_COMPARABLE
+from tpcsweep.measuring import steady
+from tpcsweep.measuring.cell import DECISION_FACTOR
+from tpcsweep.measuring.steady import Steady, analyse
+from tpcsweep.sweeps.sweep import EARLIEST
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int, int], Floats]
@@ -210,7 +209,7 @@ def plain(samples: Floats, interval: float, confidence: float) -> Any:
 
 def earlier(commit: str) -> ModuleType:
     """Return the module `steady` of a commit."""
-    path = f"{commit}:workflow/tpcsweep/measure/steady.py"
+    path = f"{commit}:workflow/tpcsweep/measuring/steady.py"
     source = subprocess.run(["git", "show", path], check=True, capture_output=True, text=True).stdout
     module = sys.modules[path] = ModuleType(path)
     exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102

@@ -3,9 +3,9 @@
 
 All tools run in one deployment without RTT or quotas, with sparse files of 1 MiB. A row covers the transfers that ended
 after the first ones, as many as streams, so that starting the tool is excluded. CPU is that of the tool's cgroup with
-all its processes: the client's, including tpcsweep.client, for tools that request third-party copies; the source's or
-destination's, whose server is idle, for tools that move the data themselves. A transfer's start latency ends when its
-file exists at the destination.
+all its processes: the client's, including tpcsweep.measuring.client, for tools that request third-party copies; the
+source's or destination's, whose server is idle, for tools that move the data themselves. A transfer's start latency
+ends when its file exists at the destination.
 
     python -m benchmarks.tools [TOOL …]       as root; about 10 minutes
 """
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tpcsweep.client import ClientRun
-from tpcsweep.measure.readings import Reading, Sampler
+from tpcsweep.measuring.client.client_process import ClientRun
+from tpcsweep.measuring.readings import Reading, Sampler
+from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.tools import TOOLS
 
 from benchmarks.site import site_of
 

@@ -21,10 +21,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path as File
 
-from tpcsweep import paths
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.paths import Path, PathError, connect
-from tpcsweep.testbeds.kubernetes import verify as pods
+from tpcsweep.deploying.paths import verification
+from tpcsweep.deploying.paths.link import connect
+from tpcsweep.deploying.paths.network_path import Path, PathError
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.testbeds.kubernetes import path_check as pods
 
 from benchmarks.path import heading, routers
 from tests.support.agents import TCP_BUFFER, played
@@ -96,7 +97,7 @@ Looked = Callable[[], object]
 def by_routers(declared: Path, made: Path) -> Iterator[Looked]:
     """Verify as on netns."""
     with routers() as (near, far, commands, folder), connect(made, near, far, commands, folder) as link:
-        yield lambda: paths.verify(declared, link)
+        yield lambda: verification.verify(declared, link)
 
 
 @contextlib.contextmanager

@@ -15,17 +15,18 @@ from pydantic.fields import FieldInfo
 from tpcsweep.cli import main
 from tpcsweep.cli.grid import grid_summary
 from tpcsweep.cli.plan import QuestionCommand
-from tpcsweep.configuration.imports import Axis, Import
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
-from tpcsweep.configuration.loading import WorkflowSettings, load
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import Origin, Placement, Role, Side
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Netns, Simulation
-from tpcsweep.configuration.units import Quantity, show
-from tpcsweep.figures.maps import LIMIT_LETTERS
-from tpcsweep.flags import FLAGS
-from tpcsweep.variables import LIMIT_REMEDIES, LIMITS
+from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.importing.import_settings import Axis, Import
+from tpcsweep.data.variables import LIMIT_REMEDIES, LIMITS
+from tpcsweep.pages.figures.maps import LIMIT_LETTERS
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.sweeps.units import Quantity, show
+from tpcsweep.testbeds.kubernetes.placements import Origin, Placement, Role, Side
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair, Paths
+from tpcsweep.testbeds.loading import WorkflowSettings, load
+from tpcsweep.testbeds.netns.settings import Netns
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 DOCS = Path(__file__).parent
 COMMON = {"--sweep", "--testbed", "--results", "--json", "--help"}

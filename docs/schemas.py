@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
-from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.loading import Testbed, WorkflowSettings
-from tpcsweep.configuration.sweep import Sweep
+from tpcsweep.data.importing.import_settings import Import
+from tpcsweep.sweeps.sweep import Sweep
+from tpcsweep.testbeds.loading import Testbed, WorkflowSettings
 
 FOLDER = Path(__file__).parents[1] / "workflow" / "schemas"
 

@@ -18,15 +18,15 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
-from tpcsweep.claims.effects import MARGIN
-from tpcsweep.claims.predicates import target_region
-from tpcsweep.configuration.loading import load
-from tpcsweep.configuration.physics import Estimate, Physics
-from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.dataset.tables import observations
-from tpcsweep.models import MODELS
-from tpcsweep.numbers import plain
-from tpcsweep.testbeds.simulation.model import Array, ModelCells, payload_on_path, random_sets, solve
+from tpcsweep.analysis.claims.predicates import target_region
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.common.numbers import plain
+from tpcsweep.data.effects import MARGIN
+from tpcsweep.data.tables import observations
+from tpcsweep.testbeds.loading import load
+from tpcsweep.testbeds.simulation.fixed_point import Array, ModelCells, payload_on_path, random_sets, solve
+from tpcsweep.testbeds.simulation.physics import Estimate, Physics
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 FITTED = (2, 3, 4)
 """Figures on which sets are conditioned; the others are predicted."""

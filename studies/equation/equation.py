@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tpcsweep import throughput
-from tpcsweep.tcp import first_window, mathis, payload, slow_start, window_rate
-from tpcsweep.variables import GBIT, GBIT_PER_MS
+from tpcsweep.common.numbers import GBIT, GBIT_PER_MS
+from tpcsweep.measuring import throughput
+from tpcsweep.measuring.tcp import first_window, mathis, payload, slow_start, window_rate
 
 INSTANCE_CORES = 16
 """Cores that one origin uses; by the claim chep2024.instance_cores an origin does not scale further."""

@@ -13,10 +13,11 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from equation import Needed, Path, needed
 from matplotlib.figure import Figure
-from tpcsweep.figures.panels import styled
-from tpcsweep.models import Fit, Predictor
-from tpcsweep.numbers import plain
-from tpcsweep.planning.plan import plan
+from tpcsweep.analysis.models.fit import Fit
+from tpcsweep.analysis.models.predictor import Predictor
+from tpcsweep.analysis.plans.plan import plan
+from tpcsweep.common.numbers import plain
+from tpcsweep.pages.figures.panels import styled
 
 TARGETS = (0.2, 0.4, 0.6, 0.8)
 """Gbit/s, on the surface's path of 1 Gbit/s."""

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from tpcsweep.paths.plan import SUPER_PACKET, queue_rate
-from tpcsweep.tcp import HEADERS
+from tpcsweep.deploying.paths.network_path import SUPER_PACKET, queue_rate
+from tpcsweep.measuring.tcp import HEADERS
 
 DEFAULT_LIMIT = 1000  # packets, tc-netem(8)
 SEGMENTS = 2  # fewest segments of a super-packet, net.ipv4.tcp_min_tso_segs

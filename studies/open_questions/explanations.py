@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from arithmetic import RTT, Setup, Span, first
-from tpcsweep.claims.effects import Interval, Region
-from tpcsweep.models.formulas import RANGE
-from tpcsweep.numbers import plain, short
-from tpcsweep.paths.plan import queue_rate
+from tpcsweep.analysis.models.formulas import RANGE
+from tpcsweep.common.numbers import plain, short
+from tpcsweep.data.effects import Interval, Region
+from tpcsweep.deploying.paths.network_path import queue_rate
 
 FLAT = Region(-0.3, 0.3)
 INVERSE = Region(-1.3, -0.7)

@@ -18,15 +18,15 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from arithmetic import DELAYS
 from numpy.typing import NDArray
-from tpcsweep.claims.base import Outcome, judge_claim
-from tpcsweep.claims.cells import claim_cells as rows_of
-from tpcsweep.claims.effects import Region
-from tpcsweep.claims.judging import CLAIMS
-from tpcsweep.configuration.loading import Configuration, load
-from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.dataset import SIMULATED
-from tpcsweep.dataset.labels import coordinates
-from tpcsweep.testbeds.simulation.model import Array, central, model_cells, random_sets, solve, solved
+from tpcsweep.analysis.claims.claim import Outcome, judge_claim
+from tpcsweep.analysis.claims.claim_cells import claim_cells as rows_of
+from tpcsweep.analysis.claims.judging import CLAIMS
+from tpcsweep.data.effects import Region
+from tpcsweep.data.labels import SIMULATED, coordinates
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds.loading import load
+from tpcsweep.testbeds.simulation.fixed_point import Array, central, model_cells, random_sets, solve, solved
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 FACTS = {
     "five-fold": "chep2023.rtt_fivefold",

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the experiments with netem in user-mode Linux."""
 
-from tpcsweep.linux import signals
+from tpcsweep.common import signals
 
 signals.end_with_snakemake()
 
 from pathlib import Path
 
 from experiments import measure
-from tpcsweep.files import write_json
+from tpcsweep.common.files import write_json
 from tpcsweep.running.studies import exit_on_errors
 from uml import UmlError
 

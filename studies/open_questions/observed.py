@@ -14,10 +14,9 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from arithmetic import Setup
 from experiments import AMPLE
-from tpcsweep.claims.cells import UNTRUSTED
-from tpcsweep.dataset import SIMULATED
-from tpcsweep.dataset.labels import data_origin
-from tpcsweep.dataset.tables import observations
+from tpcsweep.analysis.claims.claim_cells import UNTRUSTED
+from tpcsweep.data.labels import SIMULATED, data_origin
+from tpcsweep.data.tables import observations
 
 SWEEPS = ("rivals", "netem-limit", "settle")  # sweeps that concern the questions
 SHIPPED = Path(__file__).parents[2] / "examples" / "open_questions"

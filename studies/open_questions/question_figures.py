@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from arithmetic import ABOUT_1, RTT, Setup
 from matplotlib.figure import Figure
-from tpcsweep.figures.labels import escape_math
-from tpcsweep.figures.panels import styled
-from tpcsweep.numbers import plain
+from tpcsweep.common.numbers import plain
+from tpcsweep.pages.figures.axis_labels import escape_math
+from tpcsweep.pages.figures.panels import styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

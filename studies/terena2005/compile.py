@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from simulation import SimulationError, build
-from tpcsweep.extras import MissingExtraError
+from tpcsweep.common.extras import MissingExtraError
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0], MissingExtraError, SimulationError):

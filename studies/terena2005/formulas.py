@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tpcsweep.tcp import CUBIC_BETA, CUBIC_C, cubic, mathis, payload
-from tpcsweep.variables import GBIT_PER_MS
+from tpcsweep.common.numbers import GBIT_PER_MS
+from tpcsweep.measuring.tcp import CUBIC_BETA, CUBIC_C, cubic, mathis, payload
 
 
 def payload_share(mtu: int) -> float:

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure on this machine's kernel the cases that have no file yet."""
 
-from tpcsweep.linux import signals
+from tpcsweep.common import signals
 
 signals.end_with_snakemake()
 
-from tpcsweep.testbeds import netns
+from tpcsweep.testbeds.netns import requirements
 
-netns.enter()
+requirements.enter()
 
 from pathlib import Path
 
 from cases import MEASURED
 from measurement import MeasurementError, measure_all
 from tpcsweep.running.studies import exit_on_errors
-from tpcsweep.testbeds import TeardownError
-from tpcsweep.testbeds.netns import MachineError
+from tpcsweep.testbeds.interface import TeardownError
+from tpcsweep.testbeds.netns.requirements import MachineError
 
 folder = Path("measured").absolute()
 with exit_on_errors(snakemake.log[0], MachineError, MeasurementError, TeardownError, about="terena2005"):

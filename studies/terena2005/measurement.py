@@ -18,16 +18,16 @@ from cases import Case
 from formulas import bdp_packets
 from network import RECEIVER, SECOND, SENDER, Network, NetworkError, network
 from recovery import Dropper, follow
-from tpcsweep.files import write_json
-from tpcsweep.linux import signals
-from tpcsweep.linux.sockets import Connection
-from tpcsweep.measure.provenance import commit, machine
-from tpcsweep.numbers import plain
-from tpcsweep.paths import Path, PathError
-from tpcsweep.processes import CommandError
-from tpcsweep.testbeds.netns import MachineError, require_machine, state
-from tpcsweep.tools.base import package_versions
-from tpcsweep.variables import GBIT
+from tpcsweep.common import signals
+from tpcsweep.common.files import write_json
+from tpcsweep.common.numbers import GBIT, plain
+from tpcsweep.common.processes import CommandError
+from tpcsweep.deploying.linux.sockets import Connection
+from tpcsweep.deploying.paths.network_path import Path, PathError
+from tpcsweep.measuring.provenance import commit, machine
+from tpcsweep.measuring.tools.tool import package_versions
+from tpcsweep.testbeds.netns import ownership
+from tpcsweep.testbeds.netns.requirements import MachineError, require_machine
 
 CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
 INTERVAL = 0.005  # seconds between looks at a window
@@ -59,9 +59,9 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
     if shutil.which("iptables-restore") is None:
         raise MachineError("iptables-restore, which drops single packets, is missing: run `make setup`")
     folder.mkdir(parents=True, exist_ok=True)
-    owner = state.Owner("terena2005", "", os.getpid(), str(folder))
+    owner = ownership.Owner("terena2005", "", os.getpid(), str(folder))
     failed = []
-    with signals.interruptible(), state.exclusive(owner, lambda holder: say(f"waiting for {holder}")):
+    with signals.interruptible(), ownership.exclusive(owner, lambda holder: say(f"waiting for {holder}")):
         for case in cases:
             file = folder / f"{case.name}.json"
             if measured(file, case):

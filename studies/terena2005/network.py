@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.linux import signals
-from tpcsweep.linux.namespaces import MAKER, call_in_namespace, listening
-from tpcsweep.linux.sockets import Connection, SocketDiagnostics
-from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
-from tpcsweep.processes import Commands
-from tpcsweep.testbeds.netns import state, topology
-from tpcsweep.tools.iperf3 import FIRST_PORT, PROGRAM
-from tpcsweep.xrootd.servers import Server
+from tpcsweep.common import signals
+from tpcsweep.common.processes import Commands
+from tpcsweep.deploying.linux.namespaces import MAKER, call_in_namespace, listening
+from tpcsweep.deploying.linux.sockets import Connection, SocketDiagnostics
+from tpcsweep.deploying.paths.link import connect
+from tpcsweep.deploying.paths.network_path import INTERFACE, Path
+from tpcsweep.deploying.paths.verification import Measured, verify
+from tpcsweep.deploying.xrootd.server_config import Server
+from tpcsweep.measuring.tools.iperf3 import FIRST_PORT, PROGRAM
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.testbeds.netns import ownership, topology
 
 SIDES = topology.sides(File(), origins=1)
 [SENDER], [RECEIVER] = (each.origins for each in SIDES.values())
@@ -120,11 +122,11 @@ def network(
     """
     logs.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
-        folder = state.create_deployment(state.Owner("terena2005", name, os.getpid(), str(logs)))
+        folder = ownership.create_deployment(ownership.Owner("terena2005", name, os.getpid(), str(logs)))
         children: list[subprocess.Popen[bytes]] = []
-        undo.callback(state.teardown, folder, children)
+        undo.callback(ownership.teardown, folder, children)
         undo.callback(signals.ignore_signals)
-        prefix, commands = state.prefix(folder.name), Commands(logs / "commands.log")
+        prefix, commands = ownership.prefix(folder.name), Commands(logs / "commands.log")
         wanted = DeploymentParameters(congestion_control=control, tcp_buffer=BUFFER)
         commands.batch(MAKER, [f"netns add {namespace}" for namespace in topology.namespaces(prefix, SIDES)])
         for namespace, lines in topology.lan_commands(prefix, SIDES, path.mtu):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpcsweep.numbers import plain
+from tpcsweep.common.numbers import plain
 
 FALL = 0.85  # largest share of its previous size at which a window has fallen: Reno goes to 0.5, CUBIC to 0.7
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from cases import SHIPPED, Case, measured_in
 from scipy import stats
-from tpcsweep.claims.effects import Interval
-from tpcsweep.numbers import CONFIDENCE
+from tpcsweep.common.numbers import CONFIDENCE
+from tpcsweep.data.effects import Interval
 
 Made = Literal["simulated", "measured"]
 

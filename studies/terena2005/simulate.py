@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cases import Case
 from simulation import SimulationError, simulate
-from tpcsweep.files import write_json
+from tpcsweep.common.files import write_json
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0], SimulationError):

@@ -16,12 +16,11 @@ from typing import Any
 import formulas
 from cases import Case
 from recovery import follow
-from tpcsweep import tcp
-from tpcsweep.extras import require_extra
-from tpcsweep.measure.provenance import commit, machine
-from tpcsweep.numbers import plain
-from tpcsweep.tools.base import package_versions
-from tpcsweep.variables import GBIT
+from tpcsweep.common.extras import require_extra
+from tpcsweep.common.numbers import GBIT, plain
+from tpcsweep.measuring import tcp
+from tpcsweep.measuring.provenance import commit, machine
+from tpcsweep.measuring.tools.tool import package_versions
 
 SOURCE = Path(__file__).with_name("bottleneck.cc")
 LIBRARIES = "point-to-point-layout applications point-to-point internet traffic-control network core"

@@ -14,12 +14,12 @@ from typing import Any
 import formulas
 from cases import MEASURED, SHARES, SHIPPED, SIMULATED, UTILISATIONS, Case, Stream
 from runs import Made, Run, interval
-from tpcsweep.claims.base import Outcome
-from tpcsweep.claims.earlier import RECOVERIES, Recovery
-from tpcsweep.claims.effects import Interval, Region, about_region, all_true
-from tpcsweep.claims.judging import CLAIMS
-from tpcsweep.numbers import plain, short
-from tpcsweep.tcp import recovery_time
+from tpcsweep.analysis.claims.before_2023 import RECOVERIES, Recovery
+from tpcsweep.analysis.claims.claim import Outcome
+from tpcsweep.analysis.claims.judging import CLAIMS
+from tpcsweep.common.numbers import plain, short
+from tpcsweep.data.effects import Interval, Region, about_region, all_true
+from tpcsweep.measuring.tcp import recovery_time
 
 MEASURE = "not measured: snakemake -s studies/terena2005/Snakefile measured"
 NOTHING = "—"

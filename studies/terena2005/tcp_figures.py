@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 from runs import Made, Run, interval
-from tpcsweep.claims.earlier import RECOVERIES
-from tpcsweep.figures.panels import add_header, styled
-from tpcsweep.numbers import plain
-from tpcsweep.tcp import recovery_time
+from tpcsweep.analysis.claims.before_2023 import RECOVERIES
+from tpcsweep.common.numbers import plain
+from tpcsweep.measuring.tcp import recovery_time
+from tpcsweep.pages.figures.panels import add_header, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

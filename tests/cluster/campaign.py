@@ -18,10 +18,11 @@ from pathlib import Path
 import psutil
 import yaml
 from kubernetes.client import ApiException, V1Pod
-from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.sweeps.study import Configuration
 from tpcsweep.testbeds.kubernetes.metadata import CELLS, DEPLOYMENT, OWNER, SELECTOR, SWEEP, object_name
 from tpcsweep.testbeds.kubernetes.objects import FINISHED_SECONDS
-from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.pod import pod_files
+from tpcsweep.testbeds.loading import load
 
 from tests.cluster import local
 from tests.cluster.local import groups
@@ -162,7 +163,7 @@ class Pods:
 
     def _destination_full(self, run: Run) -> None:
         for process in self._processes(self._pod(run, ",tpcsweep/role=origin,tpcsweep/side=dst")):
-            folder = Path(f"/proc/{process.pid}/root{places.FILES}")
+            folder = Path(f"/proc/{process.pid}/root{pod_files.FILES}")
             if folder.is_mount():  # not so in the container that only keeps the pod's network
                 filled(run, folder)
                 return

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes import client, config, utils
-from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 from tests.cluster import local
 from tests.support.testbeds import selecting

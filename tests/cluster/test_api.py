@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes import client
-from tpcsweep.testbeds.kubernetes import api, state
+from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.testbeds.kubernetes import api, deployments
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
 from tpcsweep.testbeds.kubernetes.metadata import Naming, selector
 from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
-from tpcsweep.xrootd import credentials
 from urllib3.exceptions import ProtocolError
 
 from tests.cluster import local
@@ -170,25 +170,25 @@ def test_teardown_removes_everything_of_one_deployment(cluster: Cluster) -> None
         deploy(cluster, identifier)
     wait_for(lambda: len(remains(cluster, "aaaaaa")) == 6)  # the Job's pod
     count = count_requests(cluster)
-    assert state.teardown(cluster, "aaaaaa") == []
+    assert deployments.teardown(cluster, "aaaaaa") == []
     assert count() < 40
     wait_for(lambda: remains(cluster, "aaaaaa") == [])
     assert len(remains(cluster, "bbbbbb")) == 6
     cluster.batch.delete_namespaced_job("tpc-bbbbbb", cluster.namespace, propagation_policy="Background")
-    state.teardown(cluster, "bbbbbb")  # half of which was gone
+    deployments.teardown(cluster, "bbbbbb")  # half of which was gone
     wait_for(lambda: remains(cluster, "bbbbbb") == [])
-    assert state.teardown(cluster, "cccccc") == []
+    assert deployments.teardown(cluster, "cccccc") == []
 
 
 def test_what_remains_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "GONE_SECONDS", 5.0)
+    monkeypatch.setattr(deployments, "GONE_SECONDS", 5.0)
     stays = pod("aaaaaa")
     stays.metadata.finalizers = ["example.com/stay"]
     api.create_object(cluster, stays)
     api.create_object(cluster, pod("aaaaaa", "-src2"))
     words = "aaaaaa is not gone: pod tpc-aaaaaa-src1 .* is still there, kept by finalizers example.com/stay"
-    with pytest.raises(state.TeardownError, match=words):
-        state.teardown(cluster, "aaaaaa")
+    with pytest.raises(deployments.TeardownError, match=words):
+        deployments.teardown(cluster, "aaaaaa")
     assert remains(cluster, "aaaaaa") == ["pods: tpc-aaaaaa-src1"]
     free: dict[str, Any] = {"metadata": {"finalizers": None}}
     cluster.core.patch_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace, free)

@@ -4,7 +4,7 @@
 import json
 from pathlib import Path
 
-from tpcsweep.paths import netem_works
+from tpcsweep.deploying.paths.link import netem_works
 
 from tests.cluster.sweeps import ONE, local_testbed, on, space
 

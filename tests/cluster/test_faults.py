@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
-from tpcsweep.measure.looks import LONGEST_GAP
+from tpcsweep.measuring.looks import LONGEST_GAP
 from tpcsweep.testbeds.kubernetes.pod import agent
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from tpcsweep.configuration.templates import merged
 from tpcsweep.testbeds.kubernetes.objects import NETWORK, NETWORK_STATUS
+from tpcsweep.testbeds.kubernetes.pod_templates import merged
 
 from tests.cluster import local
 from tests.cluster.local import attached

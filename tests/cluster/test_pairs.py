@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import xarray as xr
-from tpcsweep.hardware import node_effects
+from tpcsweep.analysis.hardware import node_effects
 
 from tests.cluster import local, sweeps
 from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed, recipe

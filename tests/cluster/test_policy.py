@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
+from tpcsweep.deploying.xrootd.server_config import PORT, USUAL
 from tpcsweep.testbeds.kubernetes.objects import PORTS
-from tpcsweep.xrootd.servers import PORT, USUAL
 
 from tests.cluster import local
 from tests.cluster.local.settings import HUB_ADDRESS, SERVICE_ADDRESS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from kubernetes import client
-from tpcsweep.configuration.templates import merged
+from tpcsweep.testbeds.kubernetes.pod_templates import merged
 
 from tests.cluster import local
 from tests.cluster.sweeps import ONE, Space, local_testbed, recipe, space

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep.configuration.templates import merged
+from tpcsweep.testbeds.kubernetes.pod_templates import merged
 
 from tests.cluster import local
 from tests.cluster.sweeps import ONE, SOON, Space, local_testbed, recipe, restricted, space, wait_for

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.templates import node_selector
-from tpcsweep.linux import signals
-from tpcsweep.testbeds import Request
+from tpcsweep.common import signals
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.testbeds.interface import Request
 from tpcsweep.testbeds.kubernetes import api, testbed, watch
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, node_name
+from tpcsweep.testbeds.kubernetes.pod_templates import node_selector
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
 from tests.cluster import local, sweeps

@@ -13,10 +13,10 @@ import pytest
 import xarray as xr
 import yaml
 from kubernetes import client, utils
-from tpcsweep import dataset
-from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset.labels import STATUS
-from tpcsweep.measure import provenance
+from tpcsweep.data import folding
+from tpcsweep.data.labels import STATUS
+from tpcsweep.measuring import provenance
+from tpcsweep.sweeps.parameters import Value
 
 from tests.cluster import local
 from tests.cluster.reports import check_results
@@ -84,8 +84,8 @@ def test_the_image_analyses_for_anybody_and_measures_for_root(archive: Path, tmp
     )
     root = "".join(line for line in ANALYSIS.splitlines(keepends=True) if line.startswith(("run=", "image=")))
     axes: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
-    found = dataset.fold(synthetic.write_sweep(tmp_path / "cells", axes), axes)
-    dataset.write(found, tmp_path / "results/few.nc")
+    found = folding.fold(synthetic.write_sweep(tmp_path / "cells", axes), axes)
+    folding.write(found, tmp_path / "results/few.nc")
     studies = "smoke@simulation", "smoke"
     scripts = up_to_dataset(anybody, studies[0]), root, up_to_dataset(MEASURING, studies[1])
     said = typed("install --directory --owner=1234 results\n" + "".join(scripts), tmp_path, archive)

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 import xarray as xr
-from tpcsweep import dataset
-from tpcsweep.archiving import write_crate
-from tpcsweep.configuration import citation
-from tpcsweep.configuration.loading import ConfigurationError, load
-from tpcsweep.files import write_text
+from tpcsweep.common.files import write_text
+from tpcsweep.data import folding
+from tpcsweep.running.archiving import write_crate
+from tpcsweep.sweeps import citation
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.testbeds.loading import load
 
 from tests.support.synthetic import write_sweep
 from tests.support.workflow import ROOT, succeeded
@@ -69,8 +70,8 @@ def pack(root: Path, monkeypatch: pytest.MonkeyPatch, cited: str = "") -> Packed
     if cited:
         (root / citation.FILE).write_text(cited)
     settings = load({"sweep": "demo", "testbed": "netns"}, Path())
-    folded = dataset.fold(write_sweep(root / "made", AXES), AXES, attributes=settings.attributes)
-    dataset.write(folded, settings.folder / "dataset.nc")
+    folded = folding.fold(write_sweep(root / "made", AXES), AXES, attributes=settings.attributes)
+    folding.write(folded, settings.folder / "dataset.nc")
     for name in ("index.html", "cells.csv", "figures/limits.svg", "report.html"):
         write_text(settings.folder / name, "made")
     os.utime(settings.folder / "report.html", (1, 1))  # of an earlier dataset
@@ -150,7 +151,7 @@ def test_the_sweep_can_be_run_from_the_crate(packed: Packed, tmp_path: Path) -> 
 
 
 def test_without_a_citation_the_softwares_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.archiving.copy_software", lambda _: None)
+    monkeypatch.setattr("tpcsweep.running.archiving.copy_software", lambda _: None)
     packed = pack(tmp_path, monkeypatch)
     entities = packed.entities()
     assert entities[entities["./"]["author"]["@id"]]["name"] == "The tpcsweep developers"

@@ -5,12 +5,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tpcsweep import dataset, models, pages
-from tpcsweep.dataset import STATUS
-from tpcsweep.history import find_history
-from tpcsweep.pages.history import history_content
-from tpcsweep.planning.sections import SECTIONS
-from tpcsweep.templates import render
+from tpcsweep.analysis.history.change_points import find_history
+from tpcsweep.analysis.history.history_page import history_content
+from tpcsweep.analysis.models import fit, saved_fits
+from tpcsweep.analysis.page_sections import SECTIONS
+from tpcsweep.data import folding, opening
+from tpcsweep.data.labels import STATUS
+from tpcsweep.pages import making
+from tpcsweep.pages.rendering import render
 
 from tests.support.browser import DESKTOP, PHONE
 from tests.support.commands import tpcsweep
@@ -34,12 +36,12 @@ PAGES = ["sweep/index.html", "index.html", "history/index.html", "begun/index.ht
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = tmp_path_factory.mktemp("results")
     file = results / "sweep/dataset.nc"
-    dataset.write(dataset.fold(write_sweep(results, AXES, **HOLES), AXES), file)
+    folding.write(folding.fold(write_sweep(results, AXES, **HOLES), AXES), file)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tpcsweep.models.fit", partial(models.fit, resamples=3))
-        models.fit_all(dataset.load(file), file.with_name("models.json"))
-    pages.make_page(file, file.with_name("index.html"), listed=True, analyses=SECTIONS)
-    pages.make_overview(results / "index.html")
+        patched.setattr("tpcsweep.analysis.models.fit", partial(fit.fit, resamples=3))
+        saved_fits.fit_all(opening.load(file), file.with_name("models.json"))
+    making.make_page(file, file.with_name("index.html"), listed=True, analyses=SECTIONS)
+    making.make_overview(results / "index.html")
     runs = weekly(folded(results / "history"), 26)
     runs[12:20] = [times(summary, 0.8) for summary in runs[12:20]]
     for summary in (runs[5], runs[-1]):

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
-from tpcsweep.claims.judging import CLAIMS, judge
-from tpcsweep.planning.recommendations import COLUMNS
+from tpcsweep.analysis.claims.judging import CLAIMS, judge
+from tpcsweep.analysis.plans.recommendations import COLUMNS
 
 from tests.support import histories
 from tests.support.commands import tpcsweep
@@ -54,7 +54,7 @@ def test_the_page_of_a_shipped_dataset_is_written_to_results(here: Path) -> None
 
 
 def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.make_page", lambda *_: None)
+    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_: None)
     assert tpcsweep("page", "demo").output == f"{here / 'results/demo/index.html'}\n"
     assert tpcsweep("page", "results/demo", "-o", "new/page.html").output == f"{here / 'new/page.html'}\n"
     assert tpcsweep("page", "results/demo/dataset.nc").output == f"{here / 'results/demo.html'}\n"
@@ -68,7 +68,7 @@ def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others(monkeypatch:
     found = json.loads(tpcsweep("claims", "demo", "--json").output)
     assert [verdict["claim"] for verdict in found] == list(CLAIMS)
     verdicts = judge(xr.load_dataset(SURFACE))
-    monkeypatch.setattr("tpcsweep.claims.judging.judge", lambda _: verdicts)
+    monkeypatch.setattr("tpcsweep.analysis.claims.judging.judge", lambda _: verdicts)
     done = tpcsweep("claims", SURFACE)
     assert done.exit_code == 0
     assert max(map(len, done.output.splitlines())) <= 120
@@ -158,7 +158,7 @@ def test_fits_belong_to_the_cells_and_not_to_times_of_files(
         fitted.append(dataset.name)
         path.write_bytes(kept)
 
-    monkeypatch.setattr("tpcsweep.models.cache.fit_all", fit_all)
+    monkeypatch.setattr("tpcsweep.analysis.models.saved_fits.fit_all", fit_all)
     monkeypatch.setenv("TPCSWEEP_CACHE", str(here / "cache"))
     question = ("plan", "0.1Gbit/s", "--rtt=60ms")
     os.utime(fits, (0, 0))  # as `cp -r` may leave them
@@ -192,7 +192,7 @@ def test_a_question_is_checked_before_models_are_fitted(
     here: Path, words: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "results/demo/models.json").unlink()
-    monkeypatch.setattr("tpcsweep.models.cache.fits_of", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr("tpcsweep.analysis.models.cache.fits_of", lambda *_: pytest.fail("fitted"))
     done = tpcsweep(*words.split())
     assert done.exit_code == 2 and said in done.stderr
 
@@ -235,7 +235,7 @@ def test_a_history_keeps_the_run_and_fails_on_a_change(here: Path, monkeypatch: 
     assert done.stderr.startswith(said)
     assert {file.name for file in folder.glob("[!0-9]*")} == {"history.json", "index.html"}
     assert (folder / "2026-02-22T030000Z.nc").exists()
-    monkeypatch.setattr("tpcsweep.pages.make_history", lambda *_: {"verdict": None})
+    monkeypatch.setattr("tpcsweep.analysis.history.history_page.make_history", lambda *_: {"verdict": None})
     printed = tpcsweep("history", "weekly", "--json")
     assert (printed.exit_code, len(json.loads(printed.stdout)["runs"])) == (0, 8)
 

@@ -65,9 +65,9 @@ import yaml
 from pathlib import Path
 from tests.support.synthetic import write_sweep
 from tpcsweep import dataset
-from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import load
-from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.testbeds.support import check
+from tpcsweep.testbeds.loading import load
+from tpcsweep.sweeps.parameters import Parameters
 """
 place, failures = Path(sys.argv[1]), {}
 for number, (name, code) in enumerate(json.loads((place / "checks.json").read_text()).items()):
@@ -89,8 +89,8 @@ def test_the_examples_go_together_and_are_as_the_linters_want_them(project: Path
 
 CHECKS = {
     "tool": """
-from tpcsweep.configuration.checks import broken, everywhere
-from tpcsweep.tools import TOOLS, Credentials, Transfer
+from tpcsweep.testbeds.support import broken, everywhere
+from tpcsweep.measuring.tools.registry import TOOLS, Credentials, Transfer
 
 def refused(**parameters):
     sweep = folder / "sweep.yaml"
@@ -110,7 +110,7 @@ assert tool.versions()["curl"]
     "model": """
 from pytest import approx
 from tests.support.made_up import STREAMS, measured
-from tpcsweep.models import MODELS, fit, observe
+from tpcsweep.analysis.models.saved_fits import MODELS, fit, observe
 
 truth = {"ceiling": 8.0, "knee": 12.0}
 data = measured(MODELS["exponential"], truth, {"streams": STREAMS}, noise=0.01, repetitions=3)
@@ -136,16 +136,16 @@ assert throughput.sel(found) == throughput.max()
 assert f"{throughput.max().item():.3g} Gbit/s: " in said("best", surface)
 """,
     "claim": """
-from tpcsweep.claims.judging import judge
+from tpcsweep.analysis.claims.judging import judge
 
 verdicts = {verdict.claim.name: verdict for verdict in judge(xr.load_dataset(surface))}
 verdict = verdicts["example2026.more_streams"]
 assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
 """,
     "published-figure": """
-from tpcsweep.figures import save
-from tpcsweep.published.base import Data, figure_caption
-from tpcsweep.published import FIGURES, published_figure
+from tpcsweep.pages.figures import save
+from tpcsweep.analysis.publications.reproduction import Data, figure_caption
+from tpcsweep.analysis.publications.catalogue import FIGURES, published_figure
 
 name = "example2026_fig1"
 assert FIGURES[name].name == name and name in list(FIGURES)
@@ -165,9 +165,9 @@ assert (folder / "sent_again.png").stat().st_size > 10_000
 """,
     "recorded-figure": """
 from collections import defaultdict
-from tpcsweep.configuration.imports import Import
+from tpcsweep.data.importing.import_settings import Import
 from tpcsweep import results
-from tpcsweep.measure import limits
+from tpcsweep.measuring import limits
 
 means = defaultdict(lambda: 1.0, rtt_idle=10.0, rtt_loaded=25.0)
 found = limits.evidence(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: 1), [1.0])
@@ -191,7 +191,7 @@ Import.model_validate({"variables": columns})
 """,
     "parameter": """
 from tpcsweep import results
-from tpcsweep.testbeds.netns import topology
+from tpcsweep.testbeds.netns.requirements import topology
 
 def configured(testbed):
     (folder / "sweep.yaml").write_text(yaml.safe_dump({"parameters": {"initial_window": [2, 10]}}))
@@ -216,7 +216,7 @@ assert summary.initial_window.values.tolist() == [2, 10] and (summary.status == 
 assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
 """,
     "testbed": """
-from tpcsweep.configuration.loading import cell_spec
+from tpcsweep.testbeds.loading import cell_spec
 from tpcsweep import results
 from tpcsweep.running.runner import run
 
@@ -243,8 +243,8 @@ assert (summary["throughput"] > 0).all() and summary.attrs["testbed_kind"] == "s
 """,
     "path": """
 from unittest.mock import Mock
-from tpcsweep.paths import link, plan
-from tpcsweep.paths.plan import LARGEST
+from tpcsweep.DROP import link, plan
+from tpcsweep.deploying.paths.network_path import LARGEST
 
 wire = plan.Path(rtt=0, bandwidth=LARGEST)
 assert plan.choose_emulator(wire, netem_works=False) == "wire"

@@ -13,7 +13,9 @@ import pytest
 from equation import Needed, Path, needed
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.models import MODELS, fit_process, observe
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.learned import fit_process
+from tpcsweep.analysis.models.observations import observe
 
 from tests.support.notebooks import executed
 from tests.support.pictures import hues, pixels

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import nbformat
 import pytest
-from tpcsweep import dataset
-from tpcsweep.configuration.sweep import Notebooks
+from tpcsweep.data import folding
 from tpcsweep.running import notebooks
+from tpcsweep.sweeps.sweep import Notebooks
 
 from tests.support import hostile, synthetic
 from tests.support.notebooks import code_of, executed, parameters
@@ -44,7 +44,7 @@ SURFACE = {"throughput_heatmap", "throughput_surface", "throughput_lines", "good
 def test_notebooks_run_alone(tmp_path: Path, name: str, sweep: str, axes: Axes, made: set[str]) -> None:
     results = tmp_path / "results" / sweep
     files = synthetic.write_sweep(tmp_path / "cells", axes)
-    dataset.write(dataset.fold(files, axes), results / "dataset.nc")
+    folding.write(folding.fold(files, axes), results / "dataset.nc")
     executed(ROOT / f"notebooks/{name}.ipynb", tmp_path)
     found = {path.name for path in (results / "figures").iterdir()}
     tables = {f"{name}.csv"} if name in Notebooks.model_fields else set()

@@ -18,12 +18,13 @@ from typing import Any
 import click
 import pytest
 from matplotlib.figure import Figure
-from tpcsweep import figures, models, pages
+from tpcsweep.analysis.models import fit, saved_fits
+from tpcsweep.analysis.page_sections import SECTIONS
 from tpcsweep.cli import main
 from tpcsweep.cli.options import Named
-from tpcsweep.dataset import load
-from tpcsweep.figures import panels
-from tpcsweep.planning.sections import SECTIONS
+from tpcsweep.data.opening import load
+from tpcsweep.pages import figures, making
+from tpcsweep.pages.figures import panels
 from tpcsweep.running import notebooks
 
 from tests.support.browser import PHONE
@@ -71,7 +72,7 @@ class Odd:
         self.file = folder / "results/odd/dataset.nc"
         self.file.parent.mkdir(parents=True)
         ODD[kind](self.file)
-        models.fit_all(load(self.file), self.file.with_name("models.json"))
+        saved_fits.fit_all(load(self.file), self.file.with_name("models.json"))
         self.faults: list[str] = []
 
     @cached_property
@@ -112,10 +113,10 @@ def laid_out(figure: Figure, folder: Path, name: str) -> None:
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
     """Each odd dataset in turn, for all tests. Searches and drawings are short: this is about whether they end."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tpcsweep.models.fit", partial(models.fit, resamples=3))
-        patched.setattr("tpcsweep.published.base.DRAWS", 2)
+        patched.setattr("tpcsweep.analysis.models.fit", partial(fit.fit, resamples=3))
+        patched.setattr("tpcsweep.analysis.publications.reproduction.DRAWS", 2)
         patched.setattr(notebooks, "run_notebook", run_here)
-        patched.setattr("tpcsweep.figures.save", laid_out)
+        patched.setattr("tpcsweep.pages.figures.save", laid_out)
         patched.setattr(panels, "save", laid_out)
         yield Odd(tmp_path_factory.mktemp("odd"), request.param)
 
@@ -144,7 +145,7 @@ def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None
                     json.loads(done.stdout)
                 assert done.exit_code in (0, 1, 2) and "nan" not in done.stdout.lower().split(), done.stdout
     with odd.watched("overview"):
-        pages.make_overview(odd.file.parents[1] / "index.html")
+        making.make_overview(odd.file.parents[1] / "index.html")
         assert "cannot be read" not in (odd.file.parents[1] / "index.html").read_text()
     assert not odd.faults
 
@@ -158,9 +159,9 @@ def test_every_notebook_shows_what_can_be_shown(odd: Odd) -> None:
 
 def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
     page = odd.file.with_name("index.html")
-    pages.make_page(odd.file, page, listed=True, analyses=SECTIONS)
+    making.make_page(odd.file, page, listed=True, analyses=SECTIONS)
     assert broken(page, PHONE, odd.file) == []
-    pages.make_overview(odd.file.parents[1] / "index.html")
+    making.make_overview(odd.file.parents[1] / "index.html")
     assert broken(odd.file.parents[1] / "index.html", PHONE) == []
 
 

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpcsweep import dataset, models, pages
-from tpcsweep.planning.sections import SECTIONS
+from tpcsweep.analysis.models import fit, formulas, saved_fits
+from tpcsweep.analysis.models import saved_fits as models
+from tpcsweep.analysis.page_sections import SECTIONS
+from tpcsweep.data import folding, opening
+from tpcsweep.pages import making
 
 from tests.support.browser import Visit, visiting
 from tests.support.commands import tpcsweep
@@ -47,20 +50,20 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of results with cells, fits of a few formulas, and the page."""
     folder = tmp_path_factory.mktemp("results")
     file = folder / "demo/dataset.nc"
-    folded = dataset.fold(write_sweep(folder, AXES), AXES)
+    folded = folding.fold(write_sweep(folder, AXES), AXES)
     cells = folded.summary["throughput"]
     rates = np.broadcast_to(np.array(RATES)[None, ..., None], cells.shape).copy()
     rates[1] *= np.random.default_rng(2).normal(1, 0.004, rates[1].shape)
     rates[1, 1, 1, 0] *= 0.01
     for name, values in with_ends(rates, HALF * rates).items():
         folded.summary[name] = (cells.dims, values)
-    dataset.write(folded, file)
-    few = {name: models.MODELS[name] for name in ("window", "usl", "combined", "constant")}
+    folding.write(folded, file)
+    few = {name: formulas.MODELS[name] for name in ("window", "usl", "combined", "constant")}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(models, "MODELS", few)
-        patched.setattr(models, "fit", partial(models.fit, resamples=5))
-        models.fit_all(dataset.load(file), file.with_name("models.json"))
-    pages.make_page(file, file.with_name("index.html"), listed=True, analyses=SECTIONS)
+        patched.setattr(models, "fit", partial(fit.fit, resamples=5))
+        saved_fits.fit_all(opening.load(file), file.with_name("models.json"))
+    making.make_page(file, file.with_name("index.html"), listed=True, analyses=SECTIONS)
     return file.parent
 
 
@@ -84,7 +87,7 @@ def test_command_and_page_answer_as_the_cells(demo: Path, visit: Visit, target: 
 
 
 def test_the_page_says_no_less_than_any_cell(demo: Path, visit: Visit) -> None:
-    cells = dataset.load(demo / "dataset.nc")["throughput"]
+    cells = opening.load(demo / "dataset.nc")["throughput"]
     for cell in cells.stack(cell=cells.dims).T:
         question = [f"{0.93 * float(cell):.3g}", f"{float(cell['rtt']):g}"]
         found = ANSWER.match(visit.run(ASK, question))

@@ -22,17 +22,11 @@ from IPython.display import Markdown
 from matplotlib.figure import Figure
 from runs import Run, read_folder
 from table import verdicts as terena2005
-from tpcsweep import dataset as datasets
-from tpcsweep.claims.judging import CLAIMS
-from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, load, load_import, studies
-from tpcsweep.configuration.problems import ConfigurationError, read_yaml
-from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
-from tpcsweep.configuration.sweep import Grid, Sweep, expand
-from tpcsweep.figures.maps import lines
-from tpcsweep.importing.tables import import_table
-from tpcsweep.published import FIGURES, base, published_figure, report
-from tpcsweep.published.base import (
+from tpcsweep.analysis.claims.judging import CLAIMS
+from tpcsweep.analysis.publications import report, reproduction
+from tpcsweep.analysis.publications.catalogue import FIGURES, published_figure
+from tpcsweep.analysis.publications.report import claim_rows, predictions
+from tpcsweep.analysis.publications.reproduction import (
     Caption,
     Data,
     JudgedClaim,
@@ -41,8 +35,16 @@ from tpcsweep.published.base import (
     make_figure,
     without_data,
 )
-from tpcsweep.published.report import claim_rows, predictions
+from tpcsweep.data import folding as datasets
+from tpcsweep.data.importing.table_import import import_table
+from tpcsweep.pages.figures.maps import lines
+from tpcsweep.sweeps.problems import ConfigurationError, read_yaml
+from tpcsweep.sweeps.scaling import FEWEST_CORES, MOST_STREAMS, scaled
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.sweep import Grid, Sweep, expand
+from tpcsweep.testbeds.loading import load, load_import, studies
 from tpcsweep.testbeds.netns import checks as netns
+from tpcsweep.testbeds.support import check
 
 from tests.support import projects, simulated
 from tests.support.browser import DESKTOP, PHONE
@@ -90,7 +92,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judge under 2 random parameter sets instead of 40, and draw 50 dots an inch instead of 150."""
-    monkeypatch.setattr(base, "DRAWS", 2)
+    monkeypatch.setattr(reproduction, "DRAWS", 2)
     save = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda *given, **how: save(*given, **how | {"dpi": 50}))
 

@@ -15,8 +15,8 @@ import pytest
 import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
-from tpcsweep.dataset.labels import MASKS
-from tpcsweep.figures import panels
+from tpcsweep.data.labels import MASKS
+from tpcsweep.pages.figures import panels
 
 from tests.support.notebooks import executed, sketched
 from tests.support.pictures import hues, pixels

@@ -12,10 +12,10 @@ import table
 from cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
 from runs import Run, read_folder
 from simulation import simulate
-from tpcsweep import tcp
-from tpcsweep.claims.earlier import RECOVERIES
-from tpcsweep.extras import missing_extras
-from tpcsweep.figures import panels
+from tpcsweep.analysis.claims.before_2023 import RECOVERIES
+from tpcsweep.common.extras import missing_extras
+from tpcsweep.measuring import tcp
+from tpcsweep.pages.figures import panels
 
 from tests.support.notebooks import executed, sketched
 from tests.support.workflow import ROOT

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import load
 from tpcsweep.running.products import NOTEBOOKS
+from tpcsweep.testbeds.loading import load
+from tpcsweep.testbeds.support import check
 
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT, succeeded

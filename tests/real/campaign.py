@@ -17,10 +17,11 @@ from functools import partial
 from pathlib import Path
 
 import psutil
-from tpcsweep.configuration.loading import Configuration, load
-from tpcsweep.linux.cgroups import Cgroup, hierarchy
-from tpcsweep.linux.namespaces import FOLDER
-from tpcsweep.testbeds.netns import state
+from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.deploying.linux.namespaces import FOLDER
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds.loading import load
+from tpcsweep.testbeds.netns import ownership
 
 from tests.support.campaign import Fault, Pace, Run, filled, lasting, main, signalled, stopped
 from tests.support.leftovers import present
@@ -56,7 +57,7 @@ class Machine:
         return load(files | {"testbed": "netns"}, ROOT)
 
     def up(self) -> bool:
-        return bool(state.leftovers())
+        return bool(ownership.leftovers())
 
     def present(self) -> dict[str, set[str]]:
         shared = {f"{path} of {path.stat().st_mtime}" for path in Path("/tmp").glob("*.anon.env")}
@@ -97,16 +98,16 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def _folder() -> Path:
-    return state.leftovers()[0]
+    return ownership.leftovers()[0]
 
 
 def _prefix() -> str:
-    return state.prefix(_folder().name)
+    return ownership.prefix(_folder().name)
 
 
 def _process(run: Run) -> psutil.Process:
     """Any process of the deployment: a server, the client or a tool of it, what makes the path."""
-    process = psutil.Process(run.random.choice(sorted(state.processes(_prefix()))))
+    process = psutil.Process(run.random.choice(sorted(ownership.processes(_prefix()))))
     run.done += f": {process.name()}"
     return process
 
@@ -116,7 +117,7 @@ def _signalled(number: signal.Signals, run: Run) -> None:
 
 
 def _all_killed(_: Run) -> None:
-    for pid in state.processes(_prefix()):
+    for pid in ownership.processes(_prefix()):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -152,7 +153,7 @@ def _owner_forgotten(run: Run) -> None:
 @contextlib.contextmanager
 def machine(_: Path) -> Iterator[Machine]:
     """This machine, which has no deployment yet."""
-    if state.leftovers():
+    if ownership.leftovers():
         raise SystemExit("a deployment is up, or one was killed: run `tpcsweep reap`")
     yield Machine()
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
-from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.errors import BrokenError
-from tpcsweep.testbeds.netns import state
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.testbeds.netns import ownership
+from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
 from xdist.scheduler import LoadScopeScheduling
@@ -99,7 +99,7 @@ pair, open_pair, clusters = map(_fixture, SITES)
 @pytest.fixture(scope="session", autouse=True)
 def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Remove the deployments of killed runs, but none that is up, and note where pytest keeps files of tests."""
-    with contextlib.suppress(state.MachineBusyError, PermissionError):
+    with contextlib.suppress(ownership.MachineBusyError, PermissionError):
         reap(Netns(kind="netns"))
     request.session.stash[BASE] = tmp_path_factory.getbasetemp()
 

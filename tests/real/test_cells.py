@@ -11,14 +11,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import DISK
-from tpcsweep.linux.namespaces import namespace_command
-from tpcsweep.measure.files import ReceivedBytes
-from tpcsweep.measure.readings import Reading
+from tpcsweep.deploying.linux.namespaces import namespace_command
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.deploying.xrootd.monitoring import Copy
+from tpcsweep.measuring.readings import Reading
+from tpcsweep.measuring.transfer_files import ReceivedBytes
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds.netns.settings import DISK
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.xrootd import servers as xrootd
-from tpcsweep.xrootd.monitoring import Copy
 
 from tests.support.sites import MIB, cell, files, left, seconds, site_of, streaming, whole
 from tests.support.workflow import background, finished, wait_until
@@ -138,7 +138,7 @@ STREAMS, FILES, SIZE = 2, 3, 2 * MIB
 def test_a_cell_until_files_has_each_of_them_with_its_moments_and_a_record_of_xrootd(
     clusters: NetnsSite, monkeypatch: pytest.MonkeyPatch, tool: str, copy_mode: str
 ) -> None:
-    monkeypatch.setattr("tpcsweep.measure.transfers.LATE", 120.0)  # a busy machine delays records
+    monkeypatch.setattr("tpcsweep.deploying.xrootd.monitoring.LATE", 120.0)  # a busy machine delays records
     found = whole(clusters, files(FILES), tool=tool, copy_mode=copy_mode, streams=STREAMS, file_size=SIZE)
     moved, summary = found["transfers"], found["summary"]
     expected = sorted(itertools.product(range(STREAMS), range(FILES)))

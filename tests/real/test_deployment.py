@@ -16,17 +16,17 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.linux import cgroups
-from tpcsweep.linux.cgroups import Cgroup, hierarchy
-from tpcsweep.linux.namespaces import namespace_command
-from tpcsweep.linux.sockets import tcp_sockets
-from tpcsweep.testbeds import TeardownError
-from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.servers import DeploymentError, NamespaceServers
+from tpcsweep.deploying.linux import cgroups
+from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.deploying.linux.namespaces import namespace_command
+from tpcsweep.deploying.linux.sockets import tcp_sockets
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.testbeds.interface import TeardownError
+from tpcsweep.testbeds.netns import ownership
+from tpcsweep.testbeds.netns.namespace_servers import DeploymentError, NamespaceServers
+from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
-from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.sites import MIB, files, site_of, whole
 from tests.support.workflow import background, finished, wait_until
@@ -78,14 +78,15 @@ def test_logs_are_kept_without_tokens_and_the_root_protocol_gives_access_to_noth
 
 
 def test_a_deployment_that_is_up_is_not_reaped(pair: NetnsSite) -> None:
-    with pytest.raises(state.MachineBusyError, match="deployment of sweep test, pid"):
+    with pytest.raises(ownership.MachineBusyError, match="deployment of sweep test, pid"):
         reap(Netns(kind="netns"))
     whole(pair, files(1), streams=1, file_size=MIB)
 
 
 def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:
     """Containers rarely have CAP_SYS_PTRACE."""
-    look = "import sys; from tpcsweep.linux.sockets import tcp_sockets; print(tcp_sockets('/proc', [sys.argv[1]]))"
+    sockets = "from tpcsweep.deploying.linux.sockets import tcp_sockets"
+    look = f"import sys; {sockets}; print(tcp_sockets('/proc', [sys.argv[1]]))"
     with (
         socket.create_server(("127.0.0.1", 0)) as held,
         # Any user may run this program, and it keeps the socket that it is given.
@@ -119,15 +120,15 @@ def test_the_kernel_takes_every_quota_that_may_be_asked_for(group: Cgroup, cores
 
 
 def test_nobody_else_may_lock_the_machine_and_servers_leave_nothing_in_tmp(pair: NetnsSite) -> None:
-    assert stat.S_IMODE((state.STATE / "lock").stat().st_mode) == 0o600
-    began = (state.STATE / pair.prefix.removeprefix("tpc-")).stat().st_ctime
+    assert stat.S_IMODE((ownership.STATE / "lock").stat().st_mode) == 0o600
+    began = (ownership.STATE / pair.prefix.removeprefix("tpc-")).stat().st_ctime
     unnamed = Path("/tmp").glob("*.anon.env")  # servers of other tests, which run meanwhile, have names
     assert [path for path in unnamed if path.stat().st_mtime > began] == []
 
 
 def _left_behind(logs: str) -> Path:
     """What is left of a deployment that had a server, and whose owner wanted logs there."""
-    folder = state.create_deployment(state.Owner("one", "rtt=5", 1, logs))
+    folder = ownership.create_deployment(ownership.Owner("one", "rtt=5", 1, logs))
     log = folder / "nodes" / "src1" / "xrootd.src1.log"
     log.parent.mkdir(parents=True)
     log.write_text("said\n")
@@ -165,16 +166,16 @@ def test_what_is_left_is_removed_of_any_owner(tmp_path: Path, monkeypatch: Patch
 
 
 def test_a_deployment_with_a_process_that_survives_is_reaped_next(tmp_path: Path, monkeypatch: Patch) -> None:
-    folder = state.create_deployment(state.Owner("one", "rtt=5", 1, str(tmp_path)))
-    group = Cgroup(hierarchy(), f"{state.prefix(folder.name)}-src1").create()
+    folder = ownership.create_deployment(ownership.Owner("one", "rtt=5", 1, str(tmp_path)))
+    group = Cgroup(hierarchy(), f"{ownership.prefix(folder.name)}-src1").create()
     with subprocess.Popen([*group.entry(), "sleep", "60"]) as process:
         wait_until(group.pids, "it is in its group")
         with monkeypatch.context() as patched:
-            patched.setattr(state, "KILL_SECONDS", 0.5)
+            patched.setattr(ownership, "KILL_SECONDS", 0.5)
             patched.setattr("os.kill", lambda *_: None)
             with pytest.raises(TeardownError, match="processes survive SIGKILL"):
-                state.teardown(folder)
+                ownership.teardown(folder)
         assert process.poll() is None
         assert reap(Netns(kind="netns")) == [f"{folder.name}: rtt=5 of sweep one"]
         assert process.wait() == -signal.SIGKILL
-    assert not state.processes(state.prefix(folder.name))
+    assert not ownership.processes(ownership.prefix(folder.name))

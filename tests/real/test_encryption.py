@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tpcsweep.linux.namespaces import socket_inside
+from tpcsweep.deploying.linux.namespaces import socket_inside
+from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.tools import TOOLS
 
 from tests.support.sites import MIB, arrives, site_of
 

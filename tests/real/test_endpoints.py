@@ -12,25 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep import testbeds
-from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.errors import BrokenError
-from tpcsweep.testbeds import TeardownError
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.common.urls import OwnFile
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
-from tpcsweep.tools import TOOLS
-from tpcsweep.urls import OwnFile
+from tpcsweep.testbeds.interface import TeardownError
 
 from tests.support.redirector import redirector_of
 from tests.support.sites import MIB, files, seconds
 from tests.support.storage import Storage, deployed, storage_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-TESTBED = testbeds.load_testbed("endpoints")
+TESTBED = kinds.load_testbed("endpoints")
 asking = pytest.mark.parametrize("storage", [True], ids=["macaroons"], indirect=True)
 """For tests in which it makes no difference whether the servers ask for a credential."""
 

@@ -14,26 +14,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpcsweep import testbeds
-from tpcsweep.configuration.endpoints import Budget, Endpoints
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.testbeds import TeardownError
+from tpcsweep.common.urls import NewFolder, made_up
+from tpcsweep.deploying.xrootd.credentials import create_credentials
+from tpcsweep.measuring.tools.curl import macaroon_request
+from tpcsweep.measuring.tools.native import Copier
+from tpcsweep.measuring.tools.tool import Credentials, Transfer
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.testbeds.endpoints.doors import DoorError
+from tpcsweep.testbeds.endpoints.settings import Budget, Endpoints
 from tpcsweep.testbeds.endpoints.spending import BudgetError
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
-from tpcsweep.tools import Credentials, Transfer
-from tpcsweep.tools.curl import macaroon_request
-from tpcsweep.tools.native import Copier
-from tpcsweep.urls import NewFolder, made_up
-from tpcsweep.xrootd.credentials import create_credentials
+from tpcsweep.testbeds.interface import TeardownError
 
 from tests.support.front import Front, front_of
 from tests.support.sites import MIB, files
 from tests.support.storage import ADDRESSES, Storage, deployed
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-TESTBED = testbeds.load_testbed("endpoints")
+TESTBED = kinds.load_testbed("endpoints")
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.linux.namespaces import call_in_namespace
-from tpcsweep.measure.cell import measure
+from tpcsweep.deploying.linux.namespaces import call_in_namespace
+from tpcsweep.measuring.cell import measure
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 
 from tests.support.sites import MIB, files, site_of
 from tests.support.storage import deployed

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tpcsweep.deploying.xrootd.releases import RECOMMENDED, SYSTEM
 from tpcsweep.testbeds.endpoints import trial
-from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
 from tests.support.sites import files
 from tests.support.storage import Storage, deployed, storage_of, where

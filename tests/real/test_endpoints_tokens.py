@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep import testbeds
-from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.errors import BrokenError
-from tpcsweep.testbeds import TeardownError
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.testbeds.endpoints.doors import DoorError
+from tpcsweep.testbeds.endpoints.settings import Endpoints
+from tpcsweep.testbeds.interface import TeardownError
 
 from tests.support.issuer import Issuer
 from tests.support.sites import files
 from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-TESTBED = testbeds.load_testbed("endpoints")
+TESTBED = kinds.load_testbed("endpoints")
 ANY = {"wlcg": "https://wlcg.cern.ch/jwt/v1/any", "scitokens": "ANY"}
 """The audience of tokens for every server, in the words of the profile."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
-from tpcsweep.dataset import STATUS
+from tpcsweep.data.labels import STATUS
 
 from tests.support.installers import Installer, configure, installed, loopback
 from tests.support.storage import Storage

@@ -18,14 +18,14 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from tpcsweep.flags import BROKEN
+from tpcsweep.data.flags import BROKEN
+from tpcsweep.data.variables import NOT_MEASURED
+from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.running import runner
-from tpcsweep.testbeds.netns import state, testbed
-from tpcsweep.testbeds.netns.servers import DeploymentError
+from tpcsweep.testbeds.netns import ownership, testbed
+from tpcsweep.testbeds.netns.namespace_servers import DeploymentError
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.variables import NOT_MEASURED
-from tpcsweep.xrootd import credentials
-from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.leftovers import present
 from tests.support.projects import study_of
@@ -94,7 +94,7 @@ class Sabotage:
         found = {name for names in present().values() for name in names}
         for prefix in self.deployments:
             assert not [name for name in found if prefix.removeprefix("tpc-") in name]
-            assert not state.processes(prefix)
+            assert not ownership.processes(prefix)
 
     def cell(self, number: int) -> dict[str, Any]:
         """A cell's result, when it is sure that it has left no file to the cell behind it."""
@@ -159,7 +159,7 @@ def path_cut(seconds: float) -> Fault:
 
 def another_authority(site: NetnsSite, _: threading.Event) -> None:
     """The clients get certificates of an authority that has signed no server's."""
-    ours = state.STATE / site.prefix.removeprefix("tpc-") / "credentials"
+    ours = ownership.STATE / site.prefix.removeprefix("tpc-") / "credentials"
     other = ours.with_name("other")
     credentials.create_credentials(other, [], (0, 0))
     shutil.rmtree(ours / "ca")
@@ -247,7 +247,7 @@ def test_two_origins_a_side(tmp_path: Path) -> None:
 
 def test_a_server_and_a_path_that_answer_no_more(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("tpcsweep.testbeds.netns.site.SETTLE_SECONDS", 5.0)
-    monkeypatch.setattr("tpcsweep.testbeds.netns.servers.ANSWER_SECONDS", 5.0)
+    monkeypatch.setattr("tpcsweep.testbeds.netns.namespace_servers.ANSWER_SECONDS", 5.0)
     faults = [killed("dst1", number=signal.SIGSTOP), None, path_cut(float("inf")), None]
     sabotage = Sabotage(tmp_path, faults)
     sabotage.run(how=SILENT)
@@ -297,8 +297,8 @@ def test_a_signal_while_a_broken_deployment_goes_ends_the_job(tmp_path: Path, mo
         os.kill(os.getpid(), signal.SIGTERM)
         teardown(*given, **named)
 
-    teardown = state.teardown
-    monkeypatch.setattr(state, "teardown", interrupted)
+    teardown = ownership.teardown
+    monkeypatch.setattr(ownership, "teardown", interrupted)
     sabotage = Sabotage(tmp_path, [killed("dst1"), None])
     with pytest.raises(SystemExit) as ended:
         sabotage.run()

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 import xarray as xr
-from tpcsweep import dataset
-from tpcsweep.dataset import flag_masks
-from tpcsweep.models import MODELS, choose, fit, observe, save_fits
+from tpcsweep.analysis.models.choice import choose
+from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.observations import observe
+from tpcsweep.analysis.models.saved_fits import save_fits
+from tpcsweep.analysis.plans.forecast import forecast
+from tpcsweep.data import folding
+from tpcsweep.data.labels import flag_masks
 from tpcsweep.pages.content import page_content
-from tpcsweep.planning.forecast import forecast
-from tpcsweep.templates import render
+from tpcsweep.pages.rendering import render
 
 from tests.support.browser import PHONE, visiting
 from tests.support.large import large
@@ -78,7 +82,7 @@ SURFACE = """() => {
 def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("first")
     axes = {**FOUR_AXES, "repetition": [1]}
-    folded = dataset.fold(write_sweep(folder, axes, failed=[{"rtt": 50.0, "streams": 8, "cores": 2.0}]), axes)
+    folded = folding.fold(write_sweep(folder, axes, failed=[{"rtt": 50.0, "streams": 8, "cores": 2.0}]), axes)
     again = {"command": "snakemake", "cells": "results/demo/cells", "repeat": "cells"}
     file = folder / "index.html"
     summary = folded.summary.assign_attrs(again)

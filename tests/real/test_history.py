@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tpcsweep.dataset import STATUS
-from tpcsweep.history import find_history, runs
-from tpcsweep.pages.history import history_content
-from tpcsweep.templates import render
+from tpcsweep.analysis.history import runs
+from tpcsweep.analysis.history.change_points import find_history
+from tpcsweep.analysis.history.history_page import history_content
+from tpcsweep.data.labels import STATUS
+from tpcsweep.pages.rendering import render
 
 from tests.support.browser import visiting
 from tests.support.histories import CELLS, folded, runs_of, times, weekly

@@ -8,8 +8,8 @@ numbers of streams is `python -m benchmarks.limits`.
 from pathlib import Path
 
 import pytest
-from tpcsweep.measure.limits import NONE_FOUND
-from tpcsweep.variables import SHARES
+from tpcsweep.data.variables import SHARES
+from tpcsweep.measuring.limits import NONE_FOUND
 
 from tests.support.constructions import GROUPS, measured
 

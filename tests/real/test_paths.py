@@ -17,18 +17,18 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.linux.namespaces import socket_inside
-from tpcsweep.paths import INTERFACE, Link, Path, PathError, connect, netem_works, plan, verify
-from tpcsweep.paths.delayline import DelayLine
-from tpcsweep.paths.link import calibrate_line
-from tpcsweep.paths.plan import ETHERNET, HEADERS
-from tpcsweep.paths.rates import FoundPath
-from tpcsweep.paths.verify import measure_bandwidth
-from tpcsweep.processes import Commands
-from tpcsweep.testbeds.kubernetes import verify as module
-from tpcsweep.testbeds.kubernetes.verify import verify_pods
-from tpcsweep.xrootd.servers import USUAL
+from tpcsweep.common.processes import Commands
+from tpcsweep.deploying.linux.namespaces import socket_inside
+from tpcsweep.deploying.paths import network_path
+from tpcsweep.deploying.paths.delayline import DelayLine
+from tpcsweep.deploying.paths.link import Link, calibrate_line, connect, netem_works
+from tpcsweep.deploying.paths.network_path import ETHERNET, HEADERS, INTERFACE, Path, PathError
+from tpcsweep.deploying.paths.rates import FoundPath
+from tpcsweep.deploying.paths.verification import measure_bandwidth, verify
+from tpcsweep.deploying.xrootd.server_config import USUAL
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.testbeds.kubernetes import path_check as module
+from tpcsweep.testbeds.kubernetes.path_check import verify_pods
 
 from tests.support.agents import TCP_BUFFER, NamedEnds, played, two_namespaces
 from tests.support.workflow import gone, wait_until
@@ -96,7 +96,7 @@ def test_the_rate_is_as_asked_and_described_in_both_directions(
 ) -> None:
     with joined(Path(rtt, bandwidth, mtu=9000)) as link:
         measured, described = verify(link.path, link), link.describe()
-    assert described["queue_bytes"] == plan.queue_bytes(link.path)
+    assert described["queue_bytes"] == network_path.queue_bytes(link.path)
     if link.line:
         rates = [described["delayline"]["rate_bit_per_s"] / 8] * 2
     else:
@@ -122,7 +122,7 @@ def test_a_path_is_empty_after_a_look_at_its_rate(rtt: float, joined: Joined) ->
 @pytest.mark.parametrize("rtt", [0, 5])
 def test_a_sender_that_wakes_up_late_is_not_the_path(rtt: float, joined: Joined, monkeypatch: Patch) -> None:
     # Six times what the path's queue lasts.
-    monkeypatch.setattr(import_module("tpcsweep.paths.verify"), "NAP", 0.03)
+    monkeypatch.setattr(import_module("tpcsweep.deploying.paths.verification"), "NAP", 0.03)
     with joined(Path(rtt, 0.2)) as link:
         before = queues(link)
         measured = verify(link.path, link)
@@ -188,8 +188,10 @@ def test_counters_show_a_full_queue(rtt: float, ends: NamedEnds, joined: Joined)
     assert counted["drops"] == counted["dropped_queue"]
     assert counted["dropped_random"] == 0
     taken = (count - counted["dropped_queue"] + dropped) * on_the_wire
-    least = min(plan.burst(path) + plan.queue_bytes(path), count * on_the_wire) - 2 * on_the_wire
-    assert least <= taken <= least + plan.bytes_in(path, seconds * 1e3) + 4 * on_the_wire
+    least = (
+        min(network_path.burst(path) + network_path.queue_bytes(path), count * on_the_wire) - 2 * on_the_wire
+    )
+    assert least <= taken <= least + network_path.bytes_in(path, seconds * 1e3) + 4 * on_the_wire
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
@@ -199,7 +201,9 @@ def test_the_queue_is_counted_while_it_is_full(rtt: float, ends: NamedEnds, join
         for _ in range(4):  # their buffers hold more than the queue does
             flows.enter_context(flowing(ends, 2 * path.bandwidth))
         wait_until(lambda: link.counters()["dropped_queue"], "a packet finds the queue full")
-        wait_until(lambda: 0 < link.counters()["queued_bytes"] <= plan.queue_bytes(path), "bytes wait")
+        wait_until(
+            lambda: 0 < link.counters()["queued_bytes"] <= network_path.queue_bytes(path), "bytes wait"
+        )
 
 
 def test_no_packet_overtakes_another(ends: NamedEnds, joined: Joined) -> None:

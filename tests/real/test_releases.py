@@ -7,11 +7,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tpcsweep.configuration.testbeds import OwnRelease
-from tpcsweep.extras import missing_extras
-from tpcsweep.xrootd import obtaining
-from tpcsweep.xrootd.obtaining import obtain
-from tpcsweep.xrootd.releases import PROGRAMS, ReleaseError, release_in
+from tpcsweep.common.extras import missing_extras
+from tpcsweep.deploying.xrootd import obtaining
+from tpcsweep.deploying.xrootd.obtaining import obtain
+from tpcsweep.deploying.xrootd.releases import PROGRAMS, ReleaseError, release_in
+from tpcsweep.testbeds.netns.settings import OwnRelease
 
 from tests.support.sites import seconds, site_of, whole
 from tests.support.workflow import finished, wait_until

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tpcsweep.locks import LockedError, lock_machine
-from tpcsweep.testbeds.netns import state
+from tpcsweep.common.locks import LockedError, lock_machine
+from tpcsweep.testbeds.netns import ownership
 
 from tests.support.leftovers import present, stayed
 from tests.support.users import TUN, User, made
@@ -74,7 +74,7 @@ def running(user: Measurer) -> Iterator[subprocess.Popen[bytes]]:
 
 def _alone(look: Callable[..., dict[str, set[str]]], *given: dict[str, set[str]]) -> dict[str, set[str]]:
     """What deployments have put on the machine, while none of root's is up."""
-    with state.exclusive("a test", print):
+    with ownership.exclusive("a test", print):
         return look(*given)
 
 
@@ -107,7 +107,7 @@ def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: Measurer
 
 def test_a_limit_of_no_namespaces_is_named() -> None:
     """A limit is that of a user namespace, too: the machine's stays as it is."""
-    ask = "from tpcsweep.linux import rootless; print(rootless.namespace_refusal())"
+    ask = "from tpcsweep.deploying.linux import rootless; print(rootless.namespace_refusal())"
     script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
     user = ["unshare", "--user", "--map-user=1000", "--keep-caps"]
     command = [*user, "sh", "-c", script, "sh", sys.executable, "-c", ask]
@@ -118,7 +118,7 @@ def test_a_limit_of_no_namespaces_is_named() -> None:
 def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(user: Measurer) -> None:
     before = _alone(present)
     with contextlib.ExitStack() as runs:
-        with state.exclusive("a test", print):
+        with ownership.exclusive("a test", print):
             run = runs.enter_context(running(user))
             output = user.checkout / "output.log"
             waits = "waiting for a process of another user"
@@ -126,7 +126,7 @@ def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(u
             assert waits in output.read_text()
         _moves_a_file(user)
         with pytest.raises(LockedError, match=f"a process of user {user.number}, pid "):
-            lock_machine(state.MACHINE)
+            lock_machine(ownership.MACHINE)
         os.kill(user.job(), signal.SIGKILL)
         assert run.wait(HANGS) != 0
         _all_end(user)

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep.linux.signals import end_with
+from tpcsweep.common.signals import end_with
 
 from tests.support.workflow import HANGS, Sweep, background, free_port, wait_until
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from cases import Case
 from measurement import measure
-from tpcsweep.linux.signals import interruptible
-from tpcsweep.paths import INTERFACE
-from tpcsweep.tcp import recovery_time
-from tpcsweep.testbeds.netns import state
+from tpcsweep.common.signals import interruptible
+from tpcsweep.deploying.paths.network_path import INTERFACE
+from tpcsweep.measuring.tcp import recovery_time
+from tpcsweep.testbeds.netns import ownership
 
 from tests.support.leftovers import present, stayed
 from tests.support.workflow import ROOT, finished
@@ -30,7 +30,7 @@ def test_the_reproducer_says_how_the_server_ended(slow: str) -> None:
 
 def test_reno_halves_its_window_and_takes_as_long_as_the_formula_says(tmp_path: Path) -> None:
     case = Case("short", "recovery", 0.1, 20, 60, repetitions=2)
-    with interruptible(), state.exclusive("a test", print):
+    with interruptible(), ownership.exclusive("a test", print):
         before = present()
         found = measure(case, tmp_path)
         assert stayed(before) == {}

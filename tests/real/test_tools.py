@@ -9,11 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tpcsweep.client import ToolRefusedError
-from tpcsweep.testbeds.netns.servers import USER
+from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.measuring.client.client_process import ToolRefusedError
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Worker
+from tpcsweep.testbeds.netns.namespace_servers import USER
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.tools import TOOLS, Worker
-from tpcsweep.xrootd import credentials
 
 from tests.support.sites import MIB, arrives, cell, copied, files, left, seconds, site_of, streaming, whole
 from tests.support.workflow import wait_until
@@ -82,7 +83,7 @@ def test_nothing_runs_on_after_a_stop(clusters: NetnsSite, tool: str) -> None:
     client = streaming(clusters, tool, 3, "redirector")
     wait_until(lambda: clusters.read().connections >= 3, "all streams have a connection")
     ours = psutil.Process().children(recursive=True)  # tests beside this one have workers, too
-    [worker] = [each for each in ours if "tpcsweep.tools import" in " ".join(each.cmdline())]
+    [worker] = [each for each in ours if "tpcsweep.measuring.tools import" in " ".join(each.cmdline())]
     assert [event for event in client.stop() if event["event"] == "end"] == []
     assert not worker.is_running()
     clusters.settle()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep.configuration.loading import load
-from tpcsweep.dataset import STATUS
+from tpcsweep.data.labels import STATUS
+from tpcsweep.testbeds.loading import load
 
 from tests.support.commands import tpcsweep
 from tests.support.installers import Installer, configure, installed, loopback

@@ -11,17 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as File
 from typing import Any
 
-from tpcsweep.paths import Link, Path, connect
-from tpcsweep.processes import Commands
-from tpcsweep.testbeds.kubernetes.verify import Ends
-from tpcsweep.xrootd.servers import Server, buffer_sysctls
+from tpcsweep.common.processes import Commands
+from tpcsweep.deploying.paths.link import Link, connect
+from tpcsweep.deploying.paths.network_path import Path
+from tpcsweep.deploying.xrootd.server_config import Server, buffer_sysctls
+from tpcsweep.testbeds.kubernetes.path_check import Ends
 
 NamedEnds = tuple[tuple[str, str], tuple[str, str]]
 TCP_BUFFER = 8 << 20  # bytes, of every end
 AGENT = """
 import asyncio, json, sys
-from tpcsweep.xrootd.servers import USUAL
-from tpcsweep.paths.probes import Probes
+from tpcsweep.deploying.xrootd.server_config import USUAL
+from tpcsweep.deploying.paths.probes import Probes
 
 async def main():
     verbs = Probes(USUAL.probe).verbs

@@ -33,7 +33,7 @@ import numpy as np
 import orjson
 import psutil
 import xarray as xr
-from tpcsweep.configuration.loading import Configuration, cell_spec
+from tpcsweep.sweeps.study import Configuration, cell_spec
 
 from tests.support.ledger import Ledger, mistake, read
 from tests.support.workflow import Sweep, fill, finished, jobs, wait_until

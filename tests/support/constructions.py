@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux import cgroups
-from tpcsweep.paths.plan import LARGEST_BANDWIDTH, queue_bytes
+from tpcsweep.deploying.linux import cgroups
+from tpcsweep.deploying.paths.network_path import LARGEST_BANDWIDTH, queue_bytes
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from tests.support.sites import MIB, cell, site_of

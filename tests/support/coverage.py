@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
-from tpcsweep.models import MODELS, Observations, Predictor, observe
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.observations import Observations, observe
+from tpcsweep.analysis.models.predictor import Predictor
 
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
 

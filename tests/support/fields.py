@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
+from tpcsweep.data.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
 EVERYWHERE = {
     "cell": "spec format status message flags limit limit_second summary samples transfers provenance checksum",

@@ -15,32 +15,28 @@ import numpy as np
 import yaml
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient
-from tpcsweep.configuration import checks, units
-from tpcsweep.configuration.imports import Axis, Column, Import
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
-from tpcsweep.configuration.loading import (
-    Configuration,
-    WorkflowSettings,
-    cell_spec,
-    load,
-    load_import,
-    studies,
-)
-from tpcsweep.configuration.parameters import Parameters, quantity
-from tpcsweep.configuration.physics import Estimate, Physics
-from tpcsweep.configuration.placements import Role, Side
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import Measurement, Sweep
-from tpcsweep.configuration.testbeds import Netns, Simulation
-from tpcsweep.importing.tables import import_table
-from tpcsweep.paths import plan as paths
+from tpcsweep.data.importing.import_settings import Axis, Column, Import
+from tpcsweep.data.importing.table_import import import_table
+from tpcsweep.deploying.paths import network_path as paths
+from tpcsweep.sweeps import units
+from tpcsweep.sweeps.parameters import Parameters, quantity
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.sweep import Measurement, Sweep
+from tpcsweep.testbeds import support
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.metadata import Naming
+from tpcsweep.testbeds.kubernetes.placements import Role, Side
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair, Paths
+from tpcsweep.testbeds.loading import WorkflowSettings, load, load_import, studies
 from tpcsweep.testbeds.netns import checks as netns
 from tpcsweep.testbeds.netns import topology
-from tpcsweep.testbeds.simulation import model
+from tpcsweep.testbeds.netns.settings import Netns
+from tpcsweep.testbeds.simulation import fixed_point
+from tpcsweep.testbeds.simulation.physics import Estimate, Physics
 from tpcsweep.testbeds.simulation.result import results
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 from tests.support import projects
 from tests.support.workflow import ROOT
@@ -97,7 +93,7 @@ BESIDE = {
 }
 _MODELS = Parameters, Measurement, Sweep, WorkflowSettings, Import, Axis, Column
 _TESTBEDS = Netns, Kubernetes, Paths, Pair, Side, Role, Simulation, Physics, Estimate
-KEYS = sorted({name for model in (*_MODELS, *_TESTBEDS) for name in model.model_fields})
+KEYS = sorted({name for fixed_point in (*_MODELS, *_TESTBEDS) for name in fixed_point.model_fields})
 
 # --- what is written
 
@@ -218,7 +214,7 @@ def _planned(configuration: Configuration) -> None:
     """Check a configuration, and make all of its deployments that needs nothing deployed; raises what a step raises."""
     testbed = configuration.testbed
     of_this_machine = isinstance(testbed, Netns)
-    found = netns.check(configuration, MACHINE) if of_this_machine else checks.check(configuration)
+    found = netns.check(configuration, MACHINE) if of_this_machine else support.check(configuration)
     if found:
         raise ConfigurationError(found)
     for cells in islice(configuration.grid.deployments.values(), LOOKED_AT):
@@ -259,8 +255,8 @@ def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameter
 
 
 def _on_simulation(configuration: Configuration, settings: Simulation, parameters: Parameters) -> None:
-    cells, physics = model.model_cells([parameters]), model.central(settings.parameters)
-    found, *_ = model.solve(cells, physics, settings.queues)
+    cells, physics = fixed_point.model_cells([parameters]), fixed_point.central(settings.parameters)
+    found, *_ = fixed_point.solve(cells, physics, settings.queues)
     assert np.isfinite(found).all()
     assert (found > 0).all()
     assert list(results([parameters], settings, configuration.sweep.measurement))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from tpcsweep import dataset
-from tpcsweep.configuration.parameters import Value
-from tpcsweep.history.runs import Run, read_run
+from tpcsweep.analysis.history.runs import Run, read_run
+from tpcsweep.data import folding
+from tpcsweep.sweeps.parameters import Value
 
 from tests.support.synthetic import write_sweep
 
@@ -22,8 +22,8 @@ NOISE = 0.03  # from run to run, as a share
 
 def folded(folder: Path, **what: object) -> xr.Dataset:
     """A sweep as its file has it: see `write_sweep`."""
-    made = dataset.fold(write_sweep(folder, AXES, **what), AXES)
-    dataset.write(made, folder / "dataset.nc")
+    made = folding.fold(write_sweep(folder, AXES, **what), AXES)
+    folding.write(made, folder / "dataset.nc")
     summary = xr.load_dataset(folder / "dataset.nc")
     # Of the made-up cells no client is known; texts may become longer.
     summary["client_cpu"] = summary["client_cpu"].fillna(0.1)

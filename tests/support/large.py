@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from tpcsweep import dataset
-from tpcsweep.variables import LIMITS, TRANSFERS
+from tpcsweep.data import folding
+from tpcsweep.data.variables import LIMITS, TRANSFERS
 
 from tests.support.synthetic import write_sweep
 
@@ -17,7 +17,7 @@ TRANSFERS_EACH = 8
 def large(folder: Path, streams: int = 100, rtts: int = 100) -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
     """Give summary, samples and transfers of so many streams × RTTs, as if measured for 20 s each."""
     one = {"rtt": [1.0], "streams": [1], "repetition": [1]}
-    folded = dataset.fold(write_sweep(folder, one), one)
+    folded = folding.fold(write_sweep(folder, one), one)
     axes = {"rtt": np.arange(1.0, rtts + 1), "streams": np.arange(1, streams + 1), "repetition": [1]}
     summary = folded.summary.sel(rtt=[1.0] * rtts, streams=[1] * streams).assign_coords(axes).copy(deep=True)
     random = np.random.default_rng(1)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
-from tpcsweep.flags import graded
-from tpcsweep.measure.steady import analyse
-from tpcsweep.variables import NOT_MEASURED
+from tpcsweep.data.flags import graded
+from tpcsweep.data.variables import NOT_MEASURED
+from tpcsweep.measuring.steady import analyse
 
 EVERY = 0.02  # seconds between looks at the disk: a measurement takes a second or more
 ROUNDED = 0.02

@@ -4,9 +4,9 @@
 from pathlib import Path
 
 import psutil
-from tpcsweep.configuration.testbeds import DISK
-from tpcsweep.linux import cgroups, namespaces
-from tpcsweep.testbeds.netns import state
+from tpcsweep.deploying.linux import cgroups, namespaces
+from tpcsweep.testbeds.netns import ownership
+from tpcsweep.testbeds.netns.settings import DISK
 
 PATHS = "tpc-t"
 """What the names of namespaces begin with that tests of paths make, which need not have the machine to themselves."""
@@ -20,8 +20,8 @@ def present() -> dict[str, set[str]]:
     return {
         "namespaces": {path.name for path in namespaces.FOLDER.glob("*") if not path.name.startswith(PATHS)},
         "cgroups": {group.name for group in cgroups.cgroups_with_prefix(cgroups.hierarchy(), "tpc-")},
-        "mounts": {mount for mount in mounts if mount.startswith(str(state.STATE))},
-        "folders": {str(path) for path in state.leftovers()},
+        "mounts": {mount for mount in mounts if mount.startswith(str(ownership.STATE))},
+        "folders": {str(path) for path in ownership.leftovers()},
         "files": {str(path) for path in Path(DISK).glob("*")},
         "processes": set(filter(None, map(_ours, psutil.process_iter()))),
     }
@@ -49,8 +49,8 @@ def _ours(process: psutil.Process) -> str | None:
         return None
     ours = (
         name in PROGRAMS
-        or "tpcsweep.client" in command
-        or any("gfal-copy" in word or "tpcsweep.tools import" in word for word in command[:4])
+        or "tpcsweep.measuring.client" in command
+        or any("gfal-copy" in word or "tpcsweep.measuring.tools import" in word for word in command[:4])
     )
     return f"{process.pid} {name}" if ours else None
 

@@ -4,8 +4,8 @@
 import json
 from pathlib import Path
 
-from tpcsweep.testbeds.netns import state
-from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.testbeds.netns import ownership
 
 COMMANDS = "commands.log"
 LINES = 8
@@ -23,7 +23,9 @@ def told(below: Path) -> str:
 
 def _ends(folder: Path) -> list[str]:
     """Of the commands and of every server; those of a deployment that is up are where its servers write them."""
-    running = [path for up in state.leftovers() if _logs(up) == folder for path in up.glob("nodes/*/*.log")]
+    running = [
+        path for up in ownership.leftovers() if _logs(up) == folder for path in up.glob("nodes/*/*.log")
+    ]
     logs = {path.name: path for path in [*folder.glob("*.log"), *running]}
     lines = []
     for name, path in sorted(logs.items()):

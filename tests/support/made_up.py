@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from tpcsweep import dataset
-from tpcsweep.configuration.parameters import Value
-from tpcsweep.files import checksum
-from tpcsweep.models import FORMAT, MODELS, Model, fit, observe
-from tpcsweep.models.base import Points, with_defaults
+from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formula import Model, Points, with_defaults
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.observations import observe
+from tpcsweep.analysis.models.saved_fits import FORMAT
+from tpcsweep.common.files import checksum
+from tpcsweep.data import folding
+from tpcsweep.sweeps.parameters import Value
 
 from tests.support import synthetic
 
@@ -106,7 +109,7 @@ def measured(
 def write_results(project: Path, axes: Mapping[str, Sequence[Value]]) -> Path:
     """Write a folder results/demo with the dataset of a made-up sweep, and with fits of one model to it."""
     demo = project / "results/demo"
-    dataset.write(dataset.fold(synthetic.write_sweep(project, axes), axes), demo / "dataset.nc")
+    folding.write(folding.fold(synthetic.write_sweep(project, axes), axes), demo / "dataset.nc")
     fitted = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=5)
     choice = {"best": "window", "formula": "window", "problems": [], "scores": []}
     content = {"format": FORMAT, "dataset": checksum(demo / "dataset.nc"), "label": "made up"}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from tpcsweep import dataset
-from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.loading import load
-from tpcsweep.configuration.parameters import Value
-from tpcsweep.importing.tables import import_table
+from tpcsweep.data import folding, labels
+from tpcsweep.data.importing.import_settings import Import
+from tpcsweep.data.importing.table_import import import_table
+from tpcsweep.sweeps.parameters import Value
+from tpcsweep.testbeds.loading import load
 
 from tests.support import simulated, synthetic
 
@@ -27,15 +27,15 @@ Summary = Callable[[xr.Dataset], xr.Dataset]
 
 
 def _measured(axes: Axes, file: Path, *, change: Summary | None = None, **cells: object) -> None:
-    made = dataset.fold(synthetic.write_sweep(file.parent / "made", axes, **cells), axes)
-    dataset.write(made, file)
+    made = folding.fold(synthetic.write_sweep(file.parent / "made", axes, **cells), axes)
+    folding.write(made, file)
     if change is not None:
         rewrite(file, change)
 
 
 def rewrite(file: Path, change: Summary) -> None:
     """Write a dataset again, with other content in its first group; the others get its coordinates."""
-    groups = {name: xr.load_dataset(file, group=name) for name in dataset.GROUPS}
+    groups = {name: xr.load_dataset(file, group=name) for name in labels.GROUPS}
     groups[None] = change(groups[None])
     for name, group in groups.items():
         known = {axis: at for axis, at in groups[None].coords.items() if name == "samples" and axis in group}
@@ -53,7 +53,7 @@ def _imported(file: Path, change: Summary | None = None, **axes: str) -> None:
         "axes": {name: {"column": column} for name, column in axes.items()},
         "variables": {"throughput": {"column": "gbps", "unit": "Gbit/s"}},
     }
-    dataset.write(import_table(Import.model_validate(content), table, "rates"), file)
+    folding.write(import_table(Import.model_validate(content), table, "rates"), file)
     if change is not None:
         rewrite(file, change)
 

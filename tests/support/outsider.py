@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from playwright.sync_api import Locator
-from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import load
+from tpcsweep.data.opening import load
+from tpcsweep.sweeps.sweep import REPETITION
 
 from tests.support.browser import Visit, visiting
 from tests.support.pictures import hues, pixels

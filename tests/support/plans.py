@@ -13,11 +13,13 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
-from tpcsweep.comparing.effects import RUN_TO_RUN
-from tpcsweep.models import MODELS, Observations, fit, observe
-from tpcsweep.planning import KNOBS
-from tpcsweep.planning.anchored import Anchored, anchor
-from tpcsweep.planning.plan import candidates, cheapest_row, evaluate
+from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.observations import Observations, observe
+from tpcsweep.analysis.plans.anchored import Anchored, anchor
+from tpcsweep.analysis.plans.plan import candidates, cheapest_row, evaluate
+from tpcsweep.data.run_effects import RUN_TO_RUN
+from tpcsweep.sweeps.parameters import KNOBS
 
 from tests.support import synthetic
 

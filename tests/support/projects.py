@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.netns.checks import NetnsMachine, check
 
 from tests.support.workflow import ROOT

@@ -3,7 +3,7 @@
 
 import math
 
-from tpcsweep.measure.readings import Reading
+from tpcsweep.measuring.readings import Reading
 
 UNKNOWN = "rtt_loaded", "cwnd", "source_thread", "destination_thread", "client_thread"
 COUNTS = (name for name in Reading._fields if name not in Reading._field_defaults)

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from tpcsweep.xrootd.releases import PROGRAMS
+from tpcsweep.deploying.xrootd.releases import PROGRAMS
 
 
 def folder_of(place: Path, said: str, libraries: str = "lib") -> Path:

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-from tpcsweep import dataset
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.testbeds.simulation.model import central, model_cells, solve, spread
+from tpcsweep.data import folding
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, solve, spread
 from tpcsweep.testbeds.simulation.testbed import origin
 
 
@@ -35,5 +35,5 @@ def write(configuration: Configuration, path: Path) -> Path:
         **configuration.attributes,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    dataset.write(dataset.tabulate(grid.axes, places, figures, fixed, origin(settings), attributes), path)
+    folding.write(folding.tabulate(grid.axes, places, figures, fixed, origin(settings), attributes), path)
     return path

@@ -3,14 +3,15 @@
 
 from pathlib import Path
 
-from tpcsweep import dataset
-from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, cell_spec, load
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.physics import Estimate, Physics
-from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.testbeds.simulation.model import central, model_cells, solve
+from tpcsweep.data import folding
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.testbeds.loading import load
+from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, solve
+from tpcsweep.testbeds.simulation.physics import Estimate, Physics
+from tpcsweep.testbeds.simulation.settings import Simulation
 from tpcsweep.testbeds.simulation.testbed import simulate
+from tpcsweep.testbeds.support import check
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,10 +37,10 @@ def fixed_point(one: Parameters, physics: Physics = PHYSICS, queues: str = "path
     return float(solve(model_cells([one]), central(physics), queues)[0][0])
 
 
-def folded(configuration: Configuration, folder: Path) -> dataset.Folded:
+def folded(configuration: Configuration, folder: Path) -> folding.Folded:
     assert not check(configuration)
     file = folder / "cells.jsonl"
     simulate(configuration, file, 1)
     specifications = (cell_spec(configuration, cell) for cell in configuration.grid.cells)
-    lines = dataset.cell_lines(file, len(configuration.grid.cells))
-    return dataset.fold(lines, configuration.grid.axes, specifications)
+    lines = folding.cell_lines(file, len(configuration.grid.cells))
+    return folding.fold(lines, configuration.grid.axes, specifications)

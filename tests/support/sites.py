@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.client import Client, ClientRun
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Netns, OwnRelease
-from tpcsweep.linux import signals
-from tpcsweep.measure.cell import measure
-from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.netns import state
+from tpcsweep.common import signals
+from tpcsweep.deploying.xrootd.server_config import READY_FILE
+from tpcsweep.measuring.cell import measure
+from tpcsweep.measuring.client.client_process import Client, ClientRun
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds.interface import Request
+from tpcsweep.testbeds.netns import ownership
+from tpcsweep.testbeds.netns.settings import Netns, OwnRelease
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import brought_up
-from tpcsweep.tools import TOOLS
-from tpcsweep.xrootd.servers import READY_FILE
 
 from tests.support.leftovers import present, stayed
 from tests.support.workflow import wait_until
@@ -40,8 +40,8 @@ def site_of(
     settings = Netns(kind="netns", memory=2 << 30, path="measure", releases=tuple(own))
     asked = Parameters(**{**settings.defaults(), **parameters})
     request = Request("test", "deployment", asked, tools, 0.0, folder, print, streams)
-    owner = state.Owner("test", "deployment", os.getpid(), str(folder))
-    with state.exclusive(owner, waiting=print):
+    owner = ownership.Owner("test", "deployment", os.getpid(), str(folder))
+    with ownership.exclusive(owner, waiting=print):
         before = present()
         try:
             with handlers_kept(), brought_up(settings, request, owner) as site:

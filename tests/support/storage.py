@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep import testbeds
-from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.testbeds import Request
+from tpcsweep.deploying.xrootd.credentials import USER, create_credentials
+from tpcsweep.deploying.xrootd.obtaining import obtain
+from tpcsweep.deploying.xrootd.releases import SYSTEM
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import ledger, site
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
-from tpcsweep.tools import TOOLS
-from tpcsweep.xrootd.credentials import USER, create_credentials
-from tpcsweep.xrootd.obtaining import obtain
-from tpcsweep.xrootd.releases import SYSTEM
+from tpcsweep.testbeds.interface import Request
 
 from tests.support.issuer import Issuer, issuer_at
 from tests.support.sites import MIB, handlers_kept
@@ -223,7 +223,7 @@ def storage_of(
 @contextlib.contextmanager
 def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[tuple[EndpointsSite, Any]]:
     """A deployment, and the function that measures a cell in it."""
-    testbed = testbeds.load_testbed("endpoints")
+    testbed = kinds.load_testbed("endpoints")
     asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
     request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
     with handlers_kept(), testbed.deployed(settings, request) as made:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import orjson
 import xarray as xr
-from tpcsweep.configuration.parameters import Parameters, Value
-from tpcsweep.dataset.labels import about_flags
-from tpcsweep.measure.steady import analyse
-from tpcsweep.results import format_cell
-from tpcsweep.variables import SAMPLES, SUMMARY
+from tpcsweep.data.cell_files import format_cell
+from tpcsweep.data.labels import about_flags
+from tpcsweep.data.variables import SAMPLES, SUMMARY
+from tpcsweep.measuring.steady import analyse
+from tpcsweep.sweeps.parameters import Parameters, Value
 
 MEASUREMENT = {"interval": 0.1, "min_time": 4.0, "max_time": 20.0, "precision": 0.05, "confidence": 0.95}
 FOUR_AXES: dict[str, Sequence[Value]] = {"origins": [1, 2], "cores": [1.0, 2.0]}

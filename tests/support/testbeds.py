@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.problems import validated
+from tpcsweep.sweeps.problems import validated
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 
 def pods(**spec: Any) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from tpcsweep.models import observe
-from tpcsweep.planning import KNOBS
-from tpcsweep.planning.anchored import Anchored
-from tpcsweep.planning.plan import answers, cheapest_row, plan
+from tpcsweep.analysis.models.observations import observe
+from tpcsweep.analysis.plans.anchored import Anchored
+from tpcsweep.analysis.plans.plan import answers, cheapest_row, plan
+from tpcsweep.sweeps.parameters import KNOBS
 
 from tests.support import plans
 from tests.support.plans import SMALL, Luck

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tpcsweep.data.variables import SOURCES
 from tpcsweep.running import studies
-from tpcsweep.variables import SOURCES
 
 from docs import architecture, commands
 from tests.support.commands import COMMANDS
@@ -140,7 +140,7 @@ def exponents(code: str) -> list[int]:
 def test_only_files_for_programs_have_formats_of_their_own() -> None:
     found = {place: lines for place, code in sources() if (lines := exponents(code))}
     others = {place: lines for place, lines in found.items() if place not in FOR_PROGRAMS}
-    assert not others, "tpcsweep.numbers writes numbers for people: short, between and plain"
+    assert not others, "tpcsweep.common.numbers writes numbers for people: short, between and plain"
     assert found.keys() == FOR_PROGRAMS.keys(), "an exception that none needs"
 
 
@@ -149,7 +149,7 @@ def test_one_module_knows_where_the_files_of_the_package_are() -> None:
     files = [file for kind in ("*.py", "*.smk", "Snakefile") for file in (ROOT / "workflow").rglob(kind)]
     found = {file.name for file in files if own_place.search(file.read_text())}
     assert found == {"installation.py"}, (
-        "use PACKAGE and SHIPPED of tpcsweep.installation: a wheel has no checkout"
+        "use PACKAGE and SHIPPED of tpcsweep.common.installation: a wheel has no checkout"
     )
 
 

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.client import Event, ToolRefusedError
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.errors import BrokenError
-from tpcsweep.flags import BROKEN, FLAGS, GRADES, graded, implausible, worst_grade
-from tpcsweep.measure import cell
-from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.readings import Reading
-from tpcsweep.xrootd.monitoring import LATE, Copy
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.data.flags import BROKEN, FLAGS, GRADES, graded, implausible, worst_grade
+from tpcsweep.deploying.xrootd.monitoring import LATE, Copy
+from tpcsweep.measuring import cell
+from tpcsweep.measuring.client.client_process import Event, ToolRefusedError
+from tpcsweep.measuring.readings import Reading
+from tpcsweep.measuring.transfer_files import Arrival
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 
 from tests.support.readings import ZERO
 

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.configuration.loading import cell_spec
-from tpcsweep.files import write_text
-from tpcsweep.linux import cgroups, rootless
-from tpcsweep.linux.cgroups import Cgroup, CgroupError, Hierarchy, Quota, hierarchy
-from tpcsweep.linux.rootless import quota_refusal, refusal_text
-from tpcsweep.testbeds import netns
-from tpcsweep.testbeds.netns import MachineError
+from tpcsweep.common.files import write_text
+from tpcsweep.deploying.linux import cgroups, rootless
+from tpcsweep.deploying.linux.cgroups import Cgroup, CgroupError, Hierarchy, Quota, hierarchy
+from tpcsweep.deploying.linux.rootless import quota_refusal, refusal_text
+from tpcsweep.sweeps.study import cell_spec
+from tpcsweep.testbeds.netns import requirements
+from tpcsweep.testbeds.netns import requirements as netns
+from tpcsweep.testbeds.netns.requirements import MachineError
 
 from tests.support.projects import cases, loaded, problems
 
@@ -223,7 +224,11 @@ def test_what_keeps_quotas_away_is_named(tmp_path: Path, monkeypatch: Any, lacki
 
 
 def test_a_root_without_all_rights_is_told_which_are_missing() -> None:
-    ask = [sys.executable, "-c", "from tpcsweep.linux import rootless; print(rootless.namespace_refusal())"]
+    ask = [
+        sys.executable,
+        "-c",
+        "from tpcsweep.deploying.linux import rootless; print(rootless.namespace_refusal())",
+    ]
     if os.geteuid() or rootless.lacking_rights(Path("/proc/self/status").read_text()):
         pytest.skip("needs all rights of root")
     command = ["setpriv", "--bounding-set=-chown,-net_raw", "--", *ask]
@@ -287,8 +292,8 @@ def machine(folder: Path, patch: pytest.MonkeyPatch, **lacking: Any) -> None:
     patch.setattr("shutil.which", lambda name, **_: None if name in missing else "/bin/x")
     patch.setattr(netns, "netem_works", lambda: its.netem)
     patch.setattr(netns, "TUN", folder / its.tun)
-    patch.setattr(netns.rootless, "namespace_refusal", lambda: its.refused)
-    patch.setattr(netns.cgroups, "hierarchy", lambda: groups)
+    patch.setattr(rootless, "namespace_refusal", lambda: its.refused)
+    patch.setattr(cgroups, "hierarchy", lambda: groups)
     patch.setattr("resource.getrlimit", lambda _: (its.files, its.files))
     patch.setattr(netns, "USER", its.user)
 
@@ -312,7 +317,7 @@ def machine(folder: Path, patch: pytest.MonkeyPatch, **lacking: Any) -> None:
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: Any, lacking: Any, told: str) -> None:
     (tmp_path / "tun").touch()
     machine(tmp_path, monkeypatch, programs=GRIDFTP)
-    netns.require_machine(["curl"])  # which needs none of them
+    requirements.require_machine(["curl"])  # which needs none of them
     machine(tmp_path, monkeypatch, **lacking)
     with pytest.raises(MachineError, match=told):
-        netns.require_machine(["curl", "globus-url-copy"])
+        requirements.require_machine(["curl", "globus-url-copy"])

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep.claims import effects
-from tpcsweep.claims.base import Outcome, Verdict, judge_claim, write_verdicts
-from tpcsweep.claims.cells import UNTRUSTED, claim_cells
-from tpcsweep.claims.earlier import RECOVERIES
-from tpcsweep.claims.effects import exact_share, largest_level, mean_ratio, peak
-from tpcsweep.claims.judging import CLAIMS, judge
-from tpcsweep.claims.publications import claim_names
-from tpcsweep.dataset.labels import MASKS, about_flags
-from tpcsweep.tcp import recovery_time
+from tpcsweep.analysis.claims.before_2023 import RECOVERIES
+from tpcsweep.analysis.claims.claim import Outcome, Verdict, judge_claim, write_verdicts
+from tpcsweep.analysis.claims.claim_cells import UNTRUSTED, claim_cells
+from tpcsweep.analysis.claims.judging import CLAIMS, judge
+from tpcsweep.data import effects
+from tpcsweep.data.effects import exact_share, largest_level, mean_ratio, peak
+from tpcsweep.data.labels import MASKS, about_flags
+from tpcsweep.data.publications import claim_names
+from tpcsweep.measuring.tcp import recovery_time
 
 from docs import claims as documented
 from tests.support.synthetic import with_ends

@@ -13,12 +13,14 @@ import pytest
 import xarray as xr
 import yaml
 from click.shell_completion import BashComplete
-from tpcsweep import results, testbeds
 from tpcsweep.cli import main, options
-from tpcsweep.configuration.loading import Configuration, cell_spec, load
-from tpcsweep.files import write_text
+from tpcsweep.common.files import write_text
+from tpcsweep.data import cell_files
 from tpcsweep.running import progress
-from tpcsweep.testbeds.netns import MachineError
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.testbeds import interface, kinds
+from tpcsweep.testbeds.loading import load
+from tpcsweep.testbeds.netns.requirements import MachineError
 
 from tests.support import synthetic
 from tests.support.commands import COMMANDS, tpcsweep
@@ -46,7 +48,7 @@ def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
 def fill(study: Configuration, cells: int) -> None:
     for cell in study.grid.cells[:cells]:
         spec = cell_spec(study, cell)
-        results.write_cell(study.cell_file(cell), spec, synthetic.cell(spec))
+        cell_files.write_cell(study.cell_file(cell), spec, synthetic.cell(spec))
 
 
 def test_the_list_of_commands_cuts_no_description() -> None:
@@ -82,7 +84,7 @@ def test_a_shell_completes_commands_and_names(words: str, completed: list[str]) 
 
 
 def test_a_sweep_that_can_run_has_no_findings(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testbeds.load_testbed("netns"), "require", lambda _: None)
+    monkeypatch.setattr(kinds.load_testbed("netns"), "require", lambda _: None)
     done = tpcsweep("check")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "probe: all checks passed")
     row = {"subject": "one", "check": "can deploy", "status": "ok", "reason": ""}
@@ -93,7 +95,7 @@ def test_a_sweep_that_can_run_has_no_findings(study: Configuration, monkeypatch:
 @pytest.mark.usefixtures("study")
 def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = Mock(side_effect=MachineError("the netns testbed cannot run on this machine"))
-    monkeypatch.setattr(testbeds.load_testbed("netns"), "require", refused)
+    monkeypatch.setattr(kinds.load_testbed("netns"), "require", refused)
     parameters = "{tool: [curl, globus-url-copy], copy_mode: push, tcp_streams: 2}"
     Path("config/sweeps/probe.yaml").write_text(f"parameters: {parameters}\n")
     monkeypatch.setenv("PATH", "/nowhere")
@@ -110,9 +112,9 @@ def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: py
 
 @pytest.mark.usefixtures("study")
 def test_a_testbed_with_checks_of_its_own_yields_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [testbeds.Finding("a", "list", "ok", "3 [ms]")]
-    rows += [testbeds.Finding("b", "delete", "failed", "HTTP 403")]
-    monkeypatch.setattr(testbeds.load_testbed("netns"), "check", lambda _: iter(rows), raising=False)
+    rows = [interface.Finding("a", "list", "ok", "3 [ms]")]
+    rows += [interface.Finding("b", "delete", "failed", "HTTP 403")]
+    monkeypatch.setattr(kinds.load_testbed("netns"), "check", lambda _: iter(rows), raising=False)
     done = tpcsweep("check", "one")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "one: 1 of 2 checks failed")
     assert "3 [ms]" in done.stdout
@@ -142,7 +144,7 @@ def test_reaped_deployments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
             == "reaped: nothing was left of this user. For leftovers of root run it as root.\n"
         )
     left = ["demo, rtt=5, pid 7"]
-    monkeypatch.setattr(testbeds.load_testbed("netns"), "reap", lambda _: left)
+    monkeypatch.setattr(kinds.load_testbed("netns"), "reap", lambda _: left)
     assert tpcsweep("reap").stdout == "reaped: demo, rtt=5, pid 7\n"
     assert json.loads(tpcsweep("reap", "--json").stdout) == {"testbed": "one", "reaped": left}
     left.clear()
@@ -154,7 +156,7 @@ def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
     fill(study, 1)
     cell = study.grid.cells[1]
     spec = cell_spec(study, cell)
-    results.write_cell(results.staged_file(study, cell), spec, synthetic.cell(spec))
+    cell_files.write_cell(cell_files.staged_file(study, cell), spec, synthetic.cell(spec))
     done = tpcsweep("dataset")
     assert done.exit_code == 0, done.output
     assert "dataset.nc: 2 of 4 cells\nthe others: snakemake --config sweep=probe" in done.stdout
@@ -168,11 +170,11 @@ def test_beside_a_run_dataset_page_and_status_show_the_cells_so_far(
     fill(study, 1)
     cell = study.grid.cells[1]
     spec = cell_spec(study, cell)
-    results.write_cell(results.staged_file(study, cell), spec, synthetic.cell(spec))
+    cell_files.write_cell(cell_files.staged_file(study, cell), spec, synthetic.cell(spec))
     damaged = study.cell_file(study.grid.cells[2])
     damaged.parent.mkdir(parents=True)
     damaged.touch()
-    results.lock_results(study.folder)  # this process holds the folder to its end
+    cell_files.lock_results(study.folder)  # this process holds the folder to its end
     config = {"config": study.requested, "root": str(Path.cwd())}
     progress.begin_progress(study.folder, 4, **config)
     with progress.JobProgress("probe", "rtt=5", study.folder) as shown:

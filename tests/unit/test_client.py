@@ -10,8 +10,15 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep.client import Client, ClientError, ClientRun, Event, ToolRefusedError, process_client
-from tpcsweep.installation import PACKAGE
+from tpcsweep.common.installation import PACKAGE
+from tpcsweep.measuring.client.client_process import (
+    Client,
+    ClientError,
+    ClientRun,
+    Event,
+    ToolRefusedError,
+    process_client,
+)
 
 from tests.support.workflow import background, gone, wait_until
 
@@ -19,9 +26,9 @@ DRIVER = """
 import asyncio, sys
 from pathlib import Path
 from typing import Any
-from tpcsweep.client import __main__ as client
-from tpcsweep.tools import Worker
-from tpcsweep.tools.gfal import GfalCopy
+from tpcsweep.measuring.client.client_process import __main__ as client
+from tpcsweep.measuring.tools.registry import Worker
+from tpcsweep.measuring.tools.gfal import GfalCopy
 
 class Runs(GfalCopy):
     def __init__(self, *command):
@@ -56,7 +63,7 @@ asyncio.run(client.serve(Path("/"), Path(sys.argv[3])))
 
 WORKER = """
 import os, sys, threading, time
-from tpcsweep.tools.base import Answers, parse_transfer
+from tpcsweep.measuring.tools.tool import Answers, parse_transfer
 
 answers = Answers()
 print("a library's noise", flush=True)

@@ -12,13 +12,13 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import comparing, dataset, figures
-from tpcsweep.comparing import Comparison, ComparisonError, compare, effects, gate_failures, load_side
-from tpcsweep.comparing.effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sides import read_side
-from tpcsweep.dataset import STATUS
-from tpcsweep.dataset.labels import flag_masks
+from tpcsweep.analysis import comparison, comparison_plots
+from tpcsweep.analysis.comparison import Comparison, ComparisonError, compare, gate_failures, load_side
+from tpcsweep.analysis.sides import read_side
+from tpcsweep.data import folding, run_effects
+from tpcsweep.data.labels import STATUS, flag_masks
+from tpcsweep.data.run_effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
+from tpcsweep.sweeps.problems import ConfigurationError
 
 from tests.support import synthetic
 
@@ -71,7 +71,7 @@ def test_the_noise_within_runs_is_no_difference_between_them() -> None:
 
     def share(noise: float) -> float | None:
         rows = pd.DataFrame(two).assign(error=lambda rows: noise * rows["throughput"])
-        return effects.run_to_run([rows])
+        return run_effects.run_to_run([rows])
 
     assert share(math.nan) == pytest.approx(math.sqrt(0.02))  # unknown noise
     assert share(0.1) == pytest.approx(math.sqrt(0.02 - 0.01))
@@ -120,7 +120,7 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
 def test_a_known_effect_is_found_and_covered(repetitions: int, between: float) -> None:
     base, new = made(3, repetitions, sweeps=60), made(4, repetitions, 0.9, between=between, sweeps=60)
     cells = compare(base, new).cells
-    means = [effects.overall_effect(sweep) for _, sweep in cells.groupby((cells["streams"] - 1) // 8)]
+    means = [run_effects.overall_effect(sweep) for _, sweep in cells.groupby((cells["streams"] - 1) // 8)]
     assert np.mean([mean.low <= 0.9 <= mean.high for mean in means]) > 0.91
     assert np.mean([mean.high < 1 for mean in means]) > 0.99
     covered = cells["ratio_low"].le(0.9) & cells["ratio_high"].ge(0.9)
@@ -179,7 +179,7 @@ def test_the_mean_of_effects_is_that_of_statsmodels() -> None:
     variances = generator.uniform(0.01, 0.1, 20)
     found = generator.normal(0.2, np.sqrt(variances + 0.2))
     theirs = combine_effects(found, variances, method_re="dl")
-    mean, error, spread = effects.random_effects(found, variances)
+    mean, error, spread = run_effects.random_effects(found, variances)
     assert mean == pytest.approx(theirs.mean_effect_re)
     assert spread**2 == pytest.approx(theirs.tau2)
     assert error == pytest.approx(max(theirs.sd_eff_w_re, theirs.sd_eff_w_re_hksj))
@@ -192,7 +192,7 @@ def test_p_values_are_corrected_as_statsmodels_does(given_values: list[float]) -
 
     values = np.array(given_values)
     theirs = multipletests(values, method="holm")[1] if given_values else values
-    assert effects.holm(values, np.full(len(values), 1 / max(len(values), 1))) == pytest.approx(theirs)
+    assert run_effects.holm(values, np.full(len(values), 1 / max(len(values), 1))) == pytest.approx(theirs)
 
 
 def test_cells_that_lack_something_say_what() -> None:
@@ -233,8 +233,8 @@ def test_nothing_comparable_does_not_pass_a_gate() -> None:
     assert set(found.cells["verdict"]) == {NOT_COMPARABLE}
     assert gate_failures(found, 0.5) == ["no cell could be compared"]
     assert found.to_dict()["overall"]["ratio"] is None
-    assert "not comparable" in " ".join(text.get_text() for text in figures.forest(found).texts)
-    figures.ratios(found)
+    assert "not comparable" in " ".join(text.get_text() for text in comparison_plots.forest(found).texts)
+    comparison_plots.ratios(found)
 
 
 def test_repetitions_on_one_side_alone_are_used() -> None:
@@ -279,7 +279,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("here") / "results"
     axes = {"rtt": [5.0, 20.0], "tool": ["gfal-copy", "curl"], "streams": [1, 4], "repetition": [1, 2, 3]}
     specs = synthetic.write_sweep(folder / "tools", axes)
-    dataset.write(dataset.fold(specs, axes), folder / "tools/dataset.nc")
+    folding.write(folding.fold(specs, axes), folder / "tools/dataset.nc")
     return folder
 
 
@@ -320,14 +320,14 @@ def test_a_wrong_side_is_named(results: Path, text: str, message: str, monkeypat
 
 def test_files_hold_everything(tmp_path: Path) -> None:
     found = compare(made(1), made(2, effect=0.5), ("old", "young"))
-    comparing.write_files(found, tmp_path / "comparison.json", tmp_path / "cells.csv", 0.9)
+    comparison.write_files(found, tmp_path / "comparison.json", tmp_path / "cells.csv", 0.9)
     read = json.loads((tmp_path / "comparison.json").read_text())
     assert read["summary"].startswith("young against old: slower, by a ratio of 0.500")
     assert read["verdicts"] == {FASTER: 0, SLOWER: 48, SAME: 0, NOT_COMPARABLE: 0}
     assert len(read["cells"]) == 48
     assert [part["value"] for part in read["parts"]] == [0, 5, 10, 20, 50, 100, *range(1, 9)]
     assert read["gate"]["failures"][0].startswith("the overall ratio is 0.5")
-    assert list(pd.read_csv(tmp_path / "cells.csv").columns) == ["rtt", "streams", *comparing.TABLE]
+    assert list(pd.read_csv(tmp_path / "cells.csv").columns) == ["rtt", "streams", *comparison.TABLE]
 
 
 @pytest.mark.parametrize("repetitions", [1, 3])
@@ -335,9 +335,9 @@ def test_figures_say_what_was_found(repetitions: int) -> None:
     new = made(2, repetitions, 0.5).assign_coords(tool="gfal-copy")
     new["status"][0, 0] = STATUS.index("not_measured")
     found = compare(made(1, repetitions), new, ("old", "young"))
-    for figure in (figures.forest(found), figures.ratios(found)):
+    for figure in (comparison_plots.forest(found), comparison_plots.ratios(found)):
         text = " ".join(" ".join(one.get_text() for one in figure.texts).split())
         assert "tool curl → gfal-copy" in text
         assert "1 not comparable" in text
         assert ("measured once" in text) == (repetitions == 1)
-    assert len(figures.forest(found).axes[0].get_yticklabels()) == 47 + 1
+    assert len(comparison_plots.forest(found).axes[0].get_yticklabels()) == 47 + 1

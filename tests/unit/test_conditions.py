@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.dataset.conditions import ConditionError, rows_meeting
+from tpcsweep.data.conditions import ConditionError, rows_meeting
 
 ROWS = """tool,streams,rate (MB/s),state,from
 curl,1,0.5,DONE,a

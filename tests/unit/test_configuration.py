@@ -11,14 +11,16 @@ import pytest
 import yaml
 from rich.console import Console
 from tpcsweep.cli.grid import grid_summary, grid_table
-from tpcsweep.configuration import checks, units
-from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import ConfigurationError, WorkflowSettings, cell_spec, load
-from tpcsweep.configuration.parameters import WORD, Parameters, complete
-from tpcsweep.configuration.problems import quoted
-from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps import units
+from tpcsweep.sweeps.parameters import WORD, Parameters, complete
+from tpcsweep.sweeps.problems import ConfigurationError, quoted
+from tpcsweep.sweeps.study import cell_spec
+from tpcsweep.testbeds import support
+from tpcsweep.testbeds.loading import WorkflowSettings, load
 from tpcsweep.testbeds.netns.checks import check, this_machine
-from tpcsweep.tools import TOOLS
+from tpcsweep.testbeds.netns.settings import Netns
+from tpcsweep.testbeds.support import require_supported
 
 from docs.schemas import FOLDER, schemas
 from tests.support.projects import MACHINE, cases, errors, loaded, problems
@@ -102,7 +104,7 @@ def test_a_parameter_that_a_testbed_lacks_is_refused(root: Path, monkeypatch: py
     monkeypatch.setattr(Netns, "supports", "rtt file_size")
     configuration = loaded(root, "parameters: {rtt: 5, file_size: 1 MiB, streams: [1, 2]}")
     said = "parameters.streams[1]: given 2, allowed: 1: testbeds of kind netns do not support other values"
-    assert said in str(checks.check(configuration)[0])
+    assert said in str(support.check(configuration)[0])
 
 
 def test_unknown_and_missing_keys_of_the_configuration(root: Path) -> None:

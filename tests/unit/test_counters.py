@@ -14,12 +14,18 @@ from unittest import mock
 
 import psutil
 import pytest
-from tpcsweep.linux.counters import Process, machine_times, parse_stat, retransmits, with_descendants
-from tpcsweep.linux.sockets import Connection, ConnectionTotals, SocketDiagnostics
-from tpcsweep.measure import machine
-from tpcsweep.measure.files import ReceivedBytes
-from tpcsweep.measure.machine import Busiest, Threads, combine_busiest, process_ids
-from tpcsweep.testbeds.node.counters import OriginCounters, Programs, ProgramTotals, site_totals
+from tpcsweep.deploying.linux.kernel_counters import (
+    Process,
+    machine_times,
+    parse_stat,
+    retransmits,
+    with_descendants,
+)
+from tpcsweep.deploying.linux.sockets import Connection, ConnectionTotals, SocketDiagnostics
+from tpcsweep.measuring import machine
+from tpcsweep.measuring.machine import Busiest, Threads, combine_busiest, process_ids
+from tpcsweep.measuring.transfer_files import ReceivedBytes
+from tpcsweep.testbeds.node.program_counters import OriginCounters, Programs, ProgramTotals, site_totals
 
 from tests.support.workflow import background, wait_until
 

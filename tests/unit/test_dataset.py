@@ -11,13 +11,14 @@ import orjson
 import pandas as pd
 import pytest
 import xarray as xr
-from tpcsweep import dataset, figures
-from tpcsweep.configuration.imports import TAKEN
-from tpcsweep.configuration.parameters import Parameters, quantity
-from tpcsweep.dataset.labels import about_flags, coordinates
-from tpcsweep.flags import FLAGS
-from tpcsweep.results import format_cell
-from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS
+from tpcsweep.data import folding, labels, reduction, tables
+from tpcsweep.data.cell_files import format_cell
+from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.importing.import_settings import TAKEN
+from tpcsweep.data.labels import about_flags, coordinates
+from tpcsweep.data.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS
+from tpcsweep.pages import figures
+from tpcsweep.sweeps.parameters import Parameters, quantity
 
 from tests.support import synthetic
 
@@ -43,8 +44,8 @@ def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
 @pytest.fixture
 def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder; processes read three cells at a time, after the first one."""
-    monkeypatch.setattr("tpcsweep.dataset.cells.SERIAL_CELLS", 1)
-    monkeypatch.setattr("tpcsweep.dataset.cells._BATCH", 3)
+    monkeypatch.setattr("tpcsweep.data.reduction.SERIAL_CELLS", 1)
+    monkeypatch.setattr("tpcsweep.data.reduction._BATCH", 3)
     return tmp_path
 
 
@@ -59,7 +60,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     flagged = {"wide_interval": [WIDE], "not_steady": [WIDE | {"cores": 1.0}]}
     specs = synthetic.write_sweep(folder, AXES, missing=[HOLE], failed=[FAILED], flagged=flagged)
     path = folder / "out" / "dataset.nc"
-    dataset.write(dataset.fold(specs, AXES, specs.values()), path)
+    folding.write(folding.fold(specs, AXES, specs.values()), path)
     return path, specs
 
 
@@ -72,9 +73,9 @@ def test_cells_that_were_measured_under_conditions_of_their_own_fold_with_the_ot
     path, spec = next(iter(two.items()))
     own = spec | {"conditions": {"cpu_period": 200_000}}
     change(path, lambda c: c.update(spec=own))
-    with pytest.raises(dataset.DatasetError, match=r"conditions is .*, not absent"):
-        dataset.fold(two, TWO, two.values())
-    assert dataset.fold(two, TWO, [own, *list(two.values())[1:]]).summary.throughput.notnull().all()
+    with pytest.raises(reduction.DatasetError, match=r"conditions is .*, not absent"):
+        folding.fold(two, TWO, two.values())
+    assert folding.fold(two, TWO, [own, *list(two.values())[1:]]).summary.throughput.notnull().all()
 
 
 def test_every_cell_is_in_its_place(sweep: Sweep, summary: xr.Dataset) -> None:
@@ -86,7 +87,7 @@ def test_every_cell_is_in_its_place(sweep: Sweep, summary: xr.Dataset) -> None:
         for name in SUMMARY:
             value = written["summary"][name]
             assert np.isnan(found[name][at]) if value is None else found[name][at] == value
-        assert dataset.STATUS[found["status"][at]] == written["status"]
+        assert labels.STATUS[found["status"][at]] == written["status"]
         assert found["message"][at] == written["message"]
 
 
@@ -108,14 +109,14 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
     assert (hole.provenance == -1).all()
     assert np.isnat(hole.started).all()
     assert summary.status.attrs["flag_meanings"] == "not_measured ok failed"
-    found = {name: int(dataset.flagged(summary, name).sum()) for name in ("wide_interval", "not_steady")}
+    found = {name: int(labels.flagged(summary, name).sum()) for name in ("wide_interval", "not_steady")}
     assert found == {"wide_interval": 6, "not_steady": 3}
     about = summary["flags"].attrs
     assert about.keys() == about_flags().keys()
     assert about["flag_meanings"].split() == list(FLAGS)
     assert about["flag_grades"].split() == [flag.grade for flag in FLAGS.values()]
     with pytest.raises(KeyError):
-        dataset.flagged(summary, "unheard")
+        labels.flagged(summary, "unheard")
     assert (summary.limit.sel(rtt=5, origins=1) == "bandwidth").all()
     assert (hole.limit == "").all() and (failed.limit == "").all()
     assert summary.limit.attrs["flag_meanings"].split() == list(LIMITS)
@@ -124,7 +125,7 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
 def test_what_arrived_before_a_cell_failed_is_no_throughput(two: Specs) -> None:
     first, _ = two
     change(first, lambda c: c.update(status="failed", message="gave up"))
-    folded = dataset.fold(two, TWO)
+    folded = folding.fold(two, TWO)
     assert np.isnan([folded.summary[name].values[0] for name in ("throughput", "throughput_max")]).all()
     assert folded.summary.duration.values[0] == 12
     assert folded.samples.goodput.notnull().any("time").all()
@@ -135,7 +136,7 @@ def test_limits_and_their_shares_are_those_of_the_cells(two: Specs) -> None:
     _, second = two
     limits = {"limit": "window", "limit_second": "bandwidth"}
     change(second, lambda c: c.update(limits, summary=c["summary"] | SHARED))
-    folded = dataset.fold(two, TWO).summary
+    folded = folding.fold(two, TWO).summary
     assert folded.limit.values.ravel().tolist() == ["bandwidth", "window"]
     assert folded.limit_second.values.ravel().tolist() == ["", "bandwidth"]
     assert folded.share_window.values.ravel().tolist() == pytest.approx([np.nan, 0.52], nan_ok=True)
@@ -143,7 +144,7 @@ def test_limits_and_their_shares_are_those_of_the_cells(two: Specs) -> None:
 
 
 def test_no_axis_of_an_import_can_have_the_name_of_a_variable_or_dimension(sweep: Sweep) -> None:
-    groups = [xr.load_dataset(sweep[0], group=group) for group in dataset.GROUPS]
+    groups = [xr.load_dataset(sweep[0], group=group) for group in labels.GROUPS]
     found = set().union(*({*content.variables, *content.dims} for content in groups))
     assert found - {*AXES, *Parameters.model_fields} <= TAKEN
 
@@ -168,7 +169,7 @@ def test_a_file_says_what_it_is_called_and_when_it_was_made(two: Specs, tmp_path
     first, second = two
     about = []
     for number, files in enumerate(([first, second], [first, second], [first])):
-        dataset.write(dataset.fold(files, TWO), tmp_path / f"made/{number}.nc")
+        folding.write(folding.fold(files, TWO), tmp_path / f"made/{number}.nc")
         about.append(xr.load_dataset(tmp_path / f"made/{number}.nc").attrs)
     assert about[0]["history"].startswith(f"{about[0]['date_created']} tpcsweep: folded")
     assert UUID(about[0]["id"])
@@ -179,8 +180,8 @@ def test_a_file_says_what_it_is_called_and_when_it_was_made(two: Specs, tmp_path
 @pytest.mark.parametrize("kind", ["netns", "simulation"])
 def test_every_number_has_a_unit(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "dataset.nc"
-    dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, TWO, kind=kind), TWO), file)
-    for group in dataset.GROUPS:
+    folding.write(folding.fold(synthetic.write_sweep(tmp_path, TWO, kind=kind), TWO), file)
+    for group in labels.GROUPS:
         with xr.open_dataset(file, group=group, decode_times=False) as content:
             numbers = {name for name, values in content.variables.items() if values.dtype.kind in "iuf"}
             assert len(numbers) > 10
@@ -192,7 +193,7 @@ def test_every_number_has_a_unit(kind: str, tmp_path: Path) -> None:
 
 
 def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) -> None:
-    table = dataset.table(summary)
+    table = tables.table(summary)
     assert len(table) == summary["status"].size
     assert list(table.columns[:5]) == list(AXES)
     grades = {"": "", "wide_interval": "note", "not_steady wide_interval": "warning"}
@@ -200,13 +201,13 @@ def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) 
     assert (table["grade"] == table["flags"].map(grades)).all()
     hole = "rtt == 100 and streams == 8 and origins == 2 and cores == 2"
     assert set(table.query(hole)["status"]) == {"not_measured"}
-    dataset.write_table(summary, tmp_path / "cells.csv")
+    tables.write_table(summary, tmp_path / "cells.csv")
     assert (tmp_path / "cells.csv").read_text().count("\n") == len(table) + 1
     assert set(pd.read_csv(tmp_path / "cells.csv").limit.dropna()) == {"bandwidth", "window"}
 
 
 def test_simulated_says_so(tmp_path: Path) -> None:
-    folded = dataset.fold(synthetic.write_sweep(tmp_path, TWO, kind="simulation"), TWO)
+    folded = folding.fold(synthetic.write_sweep(tmp_path, TWO, kind="simulation"), TWO)
     groups = ((folded.summary, SUMMARY), (folded.samples, SAMPLES), (folded.transfers, TRANSFERS))
     for group, names in groups:
         assert "simulated" in group.title and "not measured" in group.comment
@@ -215,11 +216,11 @@ def test_simulated_says_so(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
-    folded = dataset.fold(two, TWO)
+    folded = folding.fold(two, TWO)
     (tmp_path / "dataset.nc").write_text("old")
     folded.moved.attributes = {"bad": object()}  # the other groups are written before this one
     with pytest.raises(TypeError):
-        dataset.write(folded, tmp_path / "dataset.nc")
+        folding.write(folded, tmp_path / "dataset.nc")
     assert (tmp_path / "dataset.nc").read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cells", "dataset.nc"]
 
@@ -240,8 +241,8 @@ def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
 def test_a_wrong_cell_is_named(two: Specs, how: Callable[[dict[str, Any]], object], message: str) -> None:
     last = list(two)[-1]
     change(last, how)
-    with pytest.raises(dataset.DatasetError, match=message) as caught:
-        dataset.fold(two, TWO, two.values())
+    with pytest.raises(reduction.DatasetError, match=message) as caught:
+        folding.fold(two, TWO, two.values())
     assert str(last) in str(caught.value)
 
 
@@ -256,7 +257,7 @@ def test_an_unusable_file_is_set_aside_and_its_cell_says_why(batches: Path, proc
     third.mkdir()
     change(fourth, lambda c: c["spec"]["parameters"].update(mtu=1500))
     told: dict[Path, str] = {}
-    folded = dataset.fold(specs, axes, specs.values(), processes, set_aside=told.__setitem__).summary
+    folded = folding.fold(specs, axes, specs.values(), processes, set_aside=told.__setitem__).summary
     assert folded.status.values.ravel().tolist() == [0, 0, 0, 0, 1]
     assert list(told) == [first, second, third, fourth]
     for path, message in zip(told, folded.message.values.ravel(), strict=False):
@@ -264,10 +265,10 @@ def test_an_unusable_file_is_set_aside_and_its_cell_says_why(batches: Path, proc
     assert "goodput are not as many as times" in told[second]
     assert told[fourth] == "of another specification: parameters.mtu is 1500, not 9000"
     for known, aside in ((specs.values(), None), (None, told.__setitem__)):  # its place may not be known
-        with pytest.raises(dataset.DatasetError, match=f"{first}: not JSON"):
-            dataset.fold(specs, axes, known, processes, set_aside=aside)
-    with pytest.raises(dataset.DatasetError, match=f"no cell was measured; reason for {first}.*not JSON"):
-        dataset.fold([first], axes, [specs[first]], processes, set_aside=told.__setitem__)
+        with pytest.raises(reduction.DatasetError, match=f"{first}: not JSON"):
+            folding.fold(specs, axes, known, processes, set_aside=aside)
+    with pytest.raises(reduction.DatasetError, match=f"no cell was measured; reason for {first}.*not JSON"):
+        folding.fold([first], axes, [specs[first]], processes, set_aside=told.__setitem__)
 
 
 @pytest.fixture
@@ -279,13 +280,13 @@ def lines(batches: Path) -> Lines:
     return file, [*specs.values()]
 
 
-def of_lines(file: Path, specs: list[dict[str, Any]], processes: int = 2) -> dataset.Folded:
-    return dataset.fold(dataset.cell_lines(file, len(specs)), LINES, specs, processes, {"scale": "1/200"})
+def of_lines(file: Path, specs: list[dict[str, Any]], processes: int = 2) -> folding.Folded:
+    return folding.fold(folding.cell_lines(file, len(specs)), LINES, specs, processes, {"scale": "1/200"})
 
 
 def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:
     found = of_lines(*lines)
-    expected = dataset.fold(synthetic.write_sweep(tmp_path, LINES), LINES, attributes={"scale": "1/200"})
+    expected = folding.fold(synthetic.write_sweep(tmp_path, LINES), LINES, attributes={"scale": "1/200"})
     for group in ("summary", "samples", "transfers"):
         xr.testing.assert_identical(getattr(found, group), getattr(expected, group))
 
@@ -307,28 +308,28 @@ def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:
 def test_an_unusable_line_is_named_with_a_fix(lines: Lines, change: Any, said: str, processes: int) -> None:
     file = lines[0]
     file.write_bytes(b"\n".join(change(file.read_bytes().splitlines())))
-    with pytest.raises(dataset.DatasetError, match=f"{file}, {said}; delete the file and run"):
+    with pytest.raises(reduction.DatasetError, match=f"{file}, {said}; delete the file and run"):
         of_lines(*lines, processes)
 
 
 def test_figures_that_cannot_be_are_flagged_whoever_wrote_them(two: Specs) -> None:
     change(list(two)[-1], lambda c: c["summary"].update(throughput=40.0))
-    summary = dataset.fold(two, TWO).summary
-    assert dataset.flagged(summary, "implausible").values.ravel().tolist() == [False, True]
+    summary = folding.fold(two, TWO).summary
+    assert labels.flagged(summary, "implausible").values.ravel().tolist() == [False, True]
 
 
 def test_cells_off_the_grid_and_no_cells_are_refused(two: Specs) -> None:
-    with pytest.raises(dataset.DatasetError, match="streams is 2, and the grid has 1"):
-        dataset.fold(two, {**TWO, "streams": [1]})
-    with pytest.raises(dataset.DatasetError, match="no cell files"):
-        dataset.fold([], TWO)
+    with pytest.raises(reduction.DatasetError, match="streams is 2, and the grid has 1"):
+        folding.fold(two, {**TWO, "streams": [1]})
+    with pytest.raises(reduction.DatasetError, match="no cell files"):
+        folding.fold([], TWO)
 
 
 def test_flags_are_read_by_the_bits_of_their_dataset() -> None:
     about = {"flag_meanings": "not_steady machine_saturated", "flag_masks": np.array([1, 2], np.int32)}
     other = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
-    assert dataset.flagged(other, "machine_saturated").values.tolist() == [False, False, True, True]
-    assert dataset.flags_in(3, dataset.flag_masks(other)) == ["not_steady", "machine_saturated"]
+    assert labels.flagged(other, "machine_saturated").values.tolist() == [False, False, True, True]
+    assert labels.flags_in(3, labels.flag_masks(other)) == ["not_steady", "machine_saturated"]
 
 
 def test_inf_is_commented_by_the_parameters_own_meaning_of_null() -> None:

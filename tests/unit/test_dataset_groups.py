@@ -17,12 +17,12 @@ import numpy as np
 import psutil
 import pytest
 import xarray as xr
-from tpcsweep import dataset
-from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset import cells, folding, groups
-from tpcsweep.linux.signals import interruptible
-from tpcsweep.results import format_cell, read_cell
-from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
+from tpcsweep.common.signals import interruptible
+from tpcsweep.data import folding, groups, labels, reduction
+from tpcsweep.data import folding as dataset
+from tpcsweep.data.cell_files import format_cell, read_cell
+from tpcsweep.data.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
+from tpcsweep.sweeps.parameters import Value
 
 from tests.support import synthetic
 from tests.support.workflow import wait_until
@@ -97,7 +97,7 @@ def test_every_sample_is_in_its_place(written: tuple[Path, dataset.Folded], unev
 
 
 def test_every_transfer_is_a_row(written: tuple[Path, dataset.Folded], uneven: Cells) -> None:
-    transfers = xr.load_dataset(written[0], group=dataset.TRANSFERS_GROUP)
+    transfers = xr.load_dataset(written[0], group=labels.TRANSFERS_GROUP)
     xr.testing.assert_identical(transfers, written[1].transfers)
     found = transfers.to_dataframe()
     expected: list[dict[str, Any]] = []
@@ -118,8 +118,8 @@ def test_every_transfer_is_a_row(written: tuple[Path, dataset.Folded], uneven: C
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Files of 40 cells, of which processes take three at a time after the first five."""
-    monkeypatch.setattr(cells, "SERIAL_CELLS", 5)
-    monkeypatch.setattr(cells, "_BATCH", 3)
+    monkeypatch.setattr(reduction, "SERIAL_CELLS", 5)
+    monkeypatch.setattr(reduction, "_BATCH", 3)
     return [*synthetic.write_sweep(tmp_path, FORTY, missing=[{"streams": 7}], failed=[{"streams": 3}])]
 
 
@@ -137,13 +137,13 @@ def test_the_first_of_the_wrong_files_is_named(files: list[Path], first: int, ho
         unlike = synthetic.edited(other.read_bytes().replace(*UNLIKE))
         other.write_bytes(b"{" if how is UNLIKE else unlike)
     for processes in (1, 2):
-        with pytest.raises(dataset.DatasetError, match=says) as caught:
+        with pytest.raises(reduction.DatasetError, match=says) as caught:
             dataset.fold(files, FORTY, processes=processes)
         assert str(caught.value).startswith(f"{files[first]}: ")
 
 
 def test_a_file_twice_or_missing_is_named(files: list[Path]) -> None:
-    with pytest.raises(dataset.DatasetError, match=rf"{files[30]}: another file .* same point"):
+    with pytest.raises(reduction.DatasetError, match=rf"{files[30]}: another file .* same point"):
         dataset.fold([*files, files[30]], FORTY, processes=2)
     files[30].unlink()
     with pytest.raises(FileNotFoundError, match=str(files[30])):
@@ -151,9 +151,9 @@ def test_a_file_twice_or_missing_is_named(files: list[Path]) -> None:
 
 
 def test_a_process_that_dies_is_an_error(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells.Reader, "_fixed", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    monkeypatch.setattr(cells, "SERIAL_CELLS", 0)
-    with pytest.raises(dataset.DatasetError, match="a process that reads cell files was killed"):
+    monkeypatch.setattr(reduction.Reader, "_fixed", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(reduction, "SERIAL_CELLS", 0)
+    with pytest.raises(reduction.DatasetError, match="a process that reads cell files was killed"):
         dataset.fold(files, FORTY, processes=2)
 
 
@@ -165,7 +165,7 @@ def endless(folder: Path, before: Callable[[], object] = os.getpid) -> Iterator[
 
     def fold() -> None:
         os.setsid()
-        cells.SERIAL_CELLS = 0
+        reduction.SERIAL_CELLS = 0
         folding._Grid.add = lambda *_: None
         before()
         with interruptible():

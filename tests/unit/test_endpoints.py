@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from tpcsweep.configuration.endpoints import Budget, Endpoints, Login
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.problems import ConfigurationError, validated
-from tpcsweep.configuration.sweep import Sweep, expand
+from tpcsweep.common.urls import NewFolder, made_up
+from tpcsweep.deploying.xrootd.credentials import create_credentials
+from tpcsweep.measuring.tools.native import Copier
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials, Transfer
+from tpcsweep.sweeps.problems import ConfigurationError, validated
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.checks import check
 from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
+from tpcsweep.testbeds.endpoints.settings import Budget, Endpoints, Login
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
-from tpcsweep.tools import TOOLS, Credentials
-from tpcsweep.tools.base import Transfer
-from tpcsweep.tools.native import Copier
-from tpcsweep.urls import NewFolder, made_up
-from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import serving
 

@@ -18,8 +18,8 @@ import click
 import netCDF4
 import pytest
 from click.testing import CliRunner, Result
-from tpcsweep import testbeds
 from tpcsweep.cli import main
+from tpcsweep.testbeds import interface as testbeds
 
 from tests.support.commands import COMMANDS
 from tests.support.made_up import write_results
@@ -150,7 +150,7 @@ def test_a_full_disk_is_an_error(name: str, project: Path) -> None:
 
 @pytest.mark.parametrize("charset", ["ascii", "latin-1"])
 def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.make_page", lambda *_, **_options: None)
+    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_: None)
     for name in COMMANDS:
         for words in ([name, "--help"], [name, *example(name)]):
             done = run(*words, charset=charset)

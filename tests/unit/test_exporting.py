@@ -14,10 +14,10 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import dataset
-from tpcsweep.dataset.tables import escape_formula, write_csv
-from tpcsweep.exporting import zarr
-from tpcsweep.importing.tables import read_table
+from tpcsweep.data import folding, labels
+from tpcsweep.data.exporting import zarr
+from tpcsweep.data.importing.table_import import read_table
+from tpcsweep.data.tables import escape_formula, write_csv
 
 from tests.support import synthetic
 
@@ -25,11 +25,11 @@ from tests.support import synthetic
 def test_a_store_has_all_groups_as_they_are_or_is_not_there(tmp_path: Path) -> None:
     axes = {"tool": ["curl", "native"], "cores": [0.5, None], "repetition": [1]}
     files = synthetic.write_sweep(tmp_path, axes, failed=[{"cores": 0.5, "repetition": 1}])
-    dataset.write(dataset.fold(files, axes), tmp_path / "dataset.nc")
+    folding.write(folding.fold(files, axes), tmp_path / "dataset.nc")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         zarr(tmp_path / "dataset.nc", tmp_path / "store.zarr")
-    for group in dataset.GROUPS:
+    for group in labels.GROUPS:
         was = xr.load_dataset(tmp_path / "dataset.nc", group=group)
         found = xr.open_zarr(tmp_path / "store.zarr", group=group, chunks=None).load()
         xr.testing.assert_identical(found, was)

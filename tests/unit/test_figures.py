@@ -14,14 +14,17 @@ import pytest
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from tpcsweep import dataset, figures, processes
-from tpcsweep.configuration.parameters import Value
-from tpcsweep.figures import maps
-from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
-from tpcsweep.figures.panels import common_parameters, tiles
-from tpcsweep.flags import FLAGS, graded
-from tpcsweep.numbers import short
-from tpcsweep.variables import LIMITS
+from tpcsweep.analysis import node_plots
+from tpcsweep.common import processes
+from tpcsweep.common.numbers import short
+from tpcsweep.data import folding
+from tpcsweep.data.flags import FLAGS, graded
+from tpcsweep.data.variables import LIMITS
+from tpcsweep.pages import figures
+from tpcsweep.pages.figures import maps
+from tpcsweep.pages.figures.maps import LIMIT_COLOURS as COLOURS
+from tpcsweep.pages.figures.panels import common_parameters, tiles
+from tpcsweep.sweeps.parameters import Value
 
 from tests.support import hostile, synthetic
 from tests.support.pictures import hues, pixels, words
@@ -32,12 +35,12 @@ EACH = [{"rtt": rtt, "streams": streams} for rtt in AXES["rtt"] for streams in A
 FOUR: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": ONE}
 
 
-def folded(folder: Path, axes: Mapping[str, Sequence[Value]], **how: Any) -> dataset.Folded:
-    return dataset.fold(synthetic.write_sweep(folder, axes, **how), axes)
+def folded(folder: Path, axes: Mapping[str, Sequence[Value]], **how: Any) -> folding.Folded:
+    return folding.fold(synthetic.write_sweep(folder, axes, **how), axes)
 
 
 @pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
+def clean(tmp_path_factory: pytest.TempPathFactory) -> folding.Folded:
     """A sweep in which nothing went wrong; only read."""
     return folded(tmp_path_factory.mktemp("clean"), AXES)
 
@@ -130,7 +133,7 @@ def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: P
     assert list(LIMITS)[int(first)] == "bandwidth"  # two of three
 
 
-def test_a_failed_repetition_is_marked_and_left_out(clean: dataset.Folded, tmp_path: Path) -> None:
+def test_a_failed_repetition_is_marked_and_left_out(clean: folding.Folded, tmp_path: Path) -> None:
     assert not figures.heatmap(clean.summary).legends
     groups = folded(tmp_path, AXES, failed=[EACH[0] | {"repetition": 2}])
     shown = words(figures.heatmap(groups.summary))
@@ -139,7 +142,7 @@ def test_a_failed_repetition_is_marked_and_left_out(clean: dataset.Folded, tmp_p
     assert f"{expected:.3f}" in shown
 
 
-def test_repetitions_are_averaged_and_bands_span_all_of_them(clean: dataset.Folded) -> None:
+def test_repetitions_are_averaged_and_bands_span_all_of_them(clean: folding.Folded) -> None:
     summary = clean.summary
     axes = figures.lines(summary).axes[0]
     assert np.allclose(axes.get_lines()[0].get_ydata(), summary.throughput.sel(rtt=5).mean("repetition"))
@@ -162,14 +165,14 @@ def test_every_cell_has_a_series_or_it_is_said(tmp_path: Path, monkeypatch: pyte
     figure = figures.series(groups.summary, groups.samples)
     assert len(panels(figure)) == 4
     assert_shows(figure, tmp_path)
-    monkeypatch.setattr("tpcsweep.figures.cells._MOST_PANELS", 2)
+    monkeypatch.setattr("tpcsweep.pages.figures.cell_plots._MOST_PANELS", 2)
     figure = figures.series(groups.summary, groups.samples)
     assert "2 of 4 measured cells" in words(figure) and "not steady" in words(figure)
     assert len(panels(figure)) == 2
 
 
 def test_more_panels_than_fit_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.figures.panels._MOST_PANELS", 4)
+    monkeypatch.setattr("tpcsweep.pages.figures.panels._MOST_PANELS", 4)
     axes: dict[str, Sequence[Value]] = {"origins": [1, 2], "tcp_buffer": [4096, 8192, 12288], **FOUR}
     figure = figures.heatmap(folded(tmp_path, axes).summary)
     assert len(panels(figure)) == 4
@@ -211,7 +214,7 @@ def test_intervals_are_drawn_themselves_and_not_marked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["heatmap", "lines", "surface", "limits", "cpu"])
-def test_a_figure_has_no_settings_of_the_users(clean: dataset.Folded, tmp_path: Path, name: str) -> None:
+def test_a_figure_has_no_settings_of_the_users(clean: folding.Folded, tmp_path: Path, name: str) -> None:
     rc = tmp_path / "matplotlibrc"
     rc.write_text(hostile.BAD_RC)
     for whose, settings in (("ours", None), ("theirs", rc)):
@@ -233,7 +236,7 @@ def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(
     axes = {"xrootd": ["5.5.3", "5.8.1", "6.2.0"], **FOUR, "repetition": [1, 2, 3]}
     broke = [{"xrootd": "5.5.3", **EACH[1]}]
     groups = folded(tmp_path, axes, failed=broke, flagged={"deployment_broken": broke})
-    figure = figures.releases(groups.summary, groups.transfers, "xrootd", "streams")
+    figure = node_plots.releases(groups.summary, groups.transfers, "xrootd", "streams")
     assert len(panels(figure)) == 2 * 5
     assert [axes.get_title() for axes in panels(figure)[::5]] == ["RTT 5 ms", "RTT 50 ms"]
     assert [text.get_text() for text in panels(figure)[-1].get_xticklabels()] == axes["xrootd"]
@@ -241,14 +244,14 @@ def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(
     assert shares == [[0.5, 0, 0, 0, 0, 0], [0] * 6]
     assert_shows(figure, tmp_path)
     groups.summary["status"].loc[{"rtt": 50.0}] = 0  # not measured: excluded, as likely as not
-    figure = figures.releases(groups.summary, groups.transfers, "xrootd", "streams")
+    figure = node_plots.releases(groups.summary, groups.transfers, "xrootd", "streams")
     assert [axes.get_title() for axes in panels(figure)[::5]] == ["RTT 5 ms"]
 
 
 @pytest.mark.parametrize("place", ["matplotlibrc", "elsewhere"])
 def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_path: Path) -> None:
     (tmp_path / place).write_bytes("font.family: Déjà\n".encode("cp1252"))
-    shown = "import tpcsweep.figures.panels, matplotlib as m; print(*m.rcParams['font.family'])"
+    shown = "import tpcsweep.pages.figures.panels, matplotlib as m; print(*m.rcParams['font.family'])"
     env = {**os.environ, "MATPLOTLIBRC": str(tmp_path / place)}
     done = processes.run([sys.executable, "-c", shown], env, cwd=tmp_path)
     assert done.stdout == "sans-serif\n", done.stderr

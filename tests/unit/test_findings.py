@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from tpcsweep import dataset
-from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset import STATUS, flag_masks
-from tpcsweep.flags import FLAGS
+from tpcsweep.data import opening
+from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.labels import STATUS, flag_masks
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
+from tpcsweep.sweeps.parameters import Value
 
 from tests.support.synthetic import bare
 from tests.support.workflow import ROOT
@@ -135,7 +135,7 @@ TRANSFERS["message"] = ("transfer",), np.zeros(0, object)
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_no_shipped_example_gets_a_remedy_that_its_own_pairs_refute(file: Path) -> None:
-    summary = dataset.load(file)
+    summary = opening.load(file)
     axes = {str(name): summary[name].values.tolist() for name in summary["throughput"].dims}
     loud = sum(mask for flag, mask in flag_masks(summary).items() if FLAGS[flag].grade != "note")
     good = (summary["status"] == STATUS.index("ok")) & (summary["flags"] & loud == 0)
@@ -154,7 +154,7 @@ def test_no_shipped_example_gets_a_remedy_that_its_own_pairs_refute(file: Path) 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_the_first_finding_names_no_winner_among_equals(file: Path) -> None:
-    summary = dataset.load(file)
+    summary = opening.load(file)
     first = findings(summary)[0]
     low, high, rate = (
         summary[name].values.ravel() for name in ("throughput_low", "throughput_high", "throughput")

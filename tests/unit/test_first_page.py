@@ -16,19 +16,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nbconvert.filters import markdown2html
 from scipy import stats
-from tpcsweep import dataset, pages
-from tpcsweep.dataset import STATUS, Folded, flag_masks
-from tpcsweep.figures import limits
-from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.figures.panels import as_table, as_text
-from tpcsweep.files import write_text
-from tpcsweep.flags import FLAGS
-from tpcsweep.numbers import short
+from tpcsweep.common.files import write_text
+from tpcsweep.common.numbers import short
+from tpcsweep.data import folding
+from tpcsweep.data import tables as dataset
+from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.folding import Folded
+from tpcsweep.data.labels import STATUS, flag_masks
+from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
+from tpcsweep.pages import making
 from tpcsweep.pages.content import page_content
+from tpcsweep.pages.figures import limits
+from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
+from tpcsweep.pages.figures.panels import as_table, as_text
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
-from tpcsweep.templates import as_json, percent, render
-from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
+from tpcsweep.pages.rendering import as_json, percent, render
 
 from tests.support.large import large
 from tests.support.projects import study_of
@@ -44,7 +47,7 @@ HOSTILE = "</script><script>document.body.id='owned'</script><img src=x onerror=
 
 @pytest.fixture(scope="module")
 def folded(tmp_path_factory: pytest.TempPathFactory) -> Folded:
-    return dataset.fold(write_sweep(tmp_path_factory.mktemp("cells"), AXES), AXES)
+    return folding.fold(write_sweep(tmp_path_factory.mktemp("cells"), AXES), AXES)
 
 
 @pytest.fixture
@@ -261,12 +264,12 @@ def test_every_flag_that_occurs_is_counted(folded: Folded, summary: xr.Dataset) 
 
 
 def test_sweeps_and_comparisons_are_listed_unreadable_ones_too(folded: Folded, tmp_path: Path) -> None:
-    dataset.write(folded, tmp_path / "whole/dataset.nc")
+    folding.write(folded, tmp_path / "whole/dataset.nc")
     write_text(tmp_path / "damaged/dataset.nc", "no dataset")
     write_text(tmp_path / "against/comparison.json", json.dumps({"summary": "1.2 times as fast"}))
-    assert pages.comparisons(tmp_path) == []  # without its page there is nothing to link
+    assert making.comparisons(tmp_path) == []  # without its page there is nothing to link
     write_text(tmp_path / "against/compare.html", "")
-    pages.make_overview(tmp_path / "index.html")
+    making.make_overview(tmp_path / "index.html")
     seen = parsed((tmp_path / "index.html").read_text())
     for text in (f"complete: {CELLS} cells", "tpcsweep page whole", "cannot be read", "1.2 times as fast"):
         assert text in seen.get_text()
@@ -280,11 +283,11 @@ def test_sweeps_and_comparisons_are_listed_unreadable_ones_too(folded: Folded, t
 def test_no_link_of_a_page_is_dead(folded: Folded, tmp_path: Path, listed: bool) -> None:
     again = {"command": "snakemake", "cells": "results/one/cells", "repeat": "cells"}
     made = tmp_path / "one/dataset.nc"
-    dataset.write(replace(folded, summary=folded.summary.assign_attrs(again)), made)
+    folding.write(replace(folded, summary=folded.summary.assign_attrs(again)), made)
     if listed:
-        pages.make_overview(tmp_path / "index.html")
+        making.make_overview(tmp_path / "index.html")
     for page in (made.with_name("index.html"), tmp_path / "elsewhere.html"):
-        pages.make_page(made, page)
+        making.make_page(made, page)
         soup = parsed(page.read_text())
         names = {tag["id"] for tag in soup.find_all(id=True)}
         for link in soup.find_all("a", href=True):

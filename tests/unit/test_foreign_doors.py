@@ -14,22 +14,24 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tpcsweep import processes, testbeds
-from tpcsweep.client import ClientRun, ToolRefusedError, process_client
-from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.testbeds import TeardownError
+from tpcsweep.common import processes
+from tpcsweep.common.urls import MadeFolder, made_up
+from tpcsweep.deploying.xrootd.credentials import create_credentials
+from tpcsweep.measuring.client.client_process import ClientRun, ToolRefusedError, process_client
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials
+from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import ledger, site, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
-from tpcsweep.tools import TOOLS, Credentials
-from tpcsweep.urls import MadeFolder, made_up
-from tpcsweep.xrootd.credentials import create_credentials
+from tpcsweep.testbeds.interface import TeardownError
 
 from tests.support.foreign import Foreign, foreign_door
 from tests.support.sites import files
 from tests.support.storage import deployed
 
-TESTBED = testbeds.load_testbed("endpoints")
+TESTBED = kinds.load_testbed("endpoints")
 KIB = 1 << 10
 PIECES = (
     "a",
@@ -217,7 +219,7 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("end", [0, 1])
 def test_no_tool_sends_a_credential_by_http(secrets: Path, tmp_path: Path, end: int) -> None:
-    command = [sys.executable, "-m", "tpcsweep.client", str(secrets), str(tmp_path)]
+    command = [sys.executable, "-m", "tpcsweep.measuring.client", str(secrets), str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with foreign_door() as door, processes.start(command, processes.python(tmp_path), **pipes) as process:
         client, urls = process_client(process), ["https://127.0.0.1:1/test", "https://127.0.0.1:1/test"]

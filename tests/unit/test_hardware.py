@@ -10,12 +10,14 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import dataset, figures
-from tpcsweep.comparing.census import TABLE, census
-from tpcsweep.dataset.labels import MASKS, STATUS
-from tpcsweep.dataset.tables import write_csv
-from tpcsweep.flags import BROKEN
-from tpcsweep.hardware import node_effects
+from tpcsweep.analysis import node_plots
+from tpcsweep.analysis.census import TABLE, census
+from tpcsweep.analysis.hardware import node_effects
+from tpcsweep.data import folding
+from tpcsweep.data.flags import BROKEN
+from tpcsweep.data.labels import MASKS, STATUS
+from tpcsweep.data.tables import write_csv
+from tpcsweep.pages import figures
 
 from tests.support import synthetic
 
@@ -156,7 +158,7 @@ def test_two_pairs_that_differ_one_pair_and_none_are_said() -> None:
 def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
     summary = made([0.0, 0.1], in_turn(2))
     summary = summary.assign(source_node=summary["source_node"].str.replace("s", r"$\nothing$"))
-    figures.save(figures.hardware(summary, node_effects(summary)), tmp_path, "figure")
+    figures.save(node_plots.hardware(summary, node_effects(summary)), tmp_path, "figure")
     assert (tmp_path / "figure.svg").stat().st_size
 
 
@@ -165,7 +167,7 @@ def test_a_dataset_has_the_nodes_of_each_cell() -> None:
     places, about = [np.array([1]), np.array([0])], {"testbed_kind": "imported"}
     unnamed: dict[str, object] = {"host": "a"}
     for record, nodes in (({"nodes": {"source": "a", "destination": "b"}}, "ab"), (unnamed, ("", ""))):
-        summary = dataset.tabulate(axes, places, {}, {}, record, about).summary
+        summary = folding.tabulate(axes, places, {}, {}, record, about).summary
         for side, node in zip(("source", "destination"), nodes, strict=True):
             assert summary[f"{side}_node"].values.tolist() == [[""], [node]]
 
@@ -174,7 +176,7 @@ def test_a_dataset_has_the_nodes_of_each_cell() -> None:
 def summary(tmp_path: Path) -> xr.Dataset:
     """Four repetitions of two releases on two origins, 12 s each: nothing broke."""
     axes = {"xrootd": ["5.5.3", "5.8.1"], "origins": [2], "streams": [8], "repetition": [1, 2, 3, 4]}
-    made = dataset.fold(synthetic.write_sweep(tmp_path, axes), axes).summary
+    made = folding.fold(synthetic.write_sweep(tmp_path, axes), axes).summary
     none = made["throughput"] * 0
     return made.assign(transfers=none + 10, transfers_failed=none)
 

@@ -11,13 +11,13 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import history
-from tpcsweep.comparing import compare
-from tpcsweep.dataset import flag_masks
-from tpcsweep.history import Difference, changes, failures, find_history, runs, sentence
-from tpcsweep.history.runs import join_runs
-from tpcsweep.pages.history import history_content
-from tpcsweep.templates import render
+from tpcsweep.analysis.comparison import compare
+from tpcsweep.analysis.history import change_points, runs
+from tpcsweep.analysis.history.change_points import Difference, changes, failures, find_history, sentence
+from tpcsweep.analysis.history.history_page import history_content
+from tpcsweep.analysis.history.runs import join_runs
+from tpcsweep.data.labels import flag_masks
+from tpcsweep.pages.rendering import render
 
 from tests.support.histories import CELLS, folded, runs_of, times, week, weekly, with_software
 
@@ -62,7 +62,7 @@ def test_steps_are_changes_and_one_run_apart_is_none(shape: Any, where: Any, ste
 
 def test_histories_without_a_change_ring_no_more_often_than_is_said() -> None:
     found = sum(bool(changes(noise(16, 6, 1000 + seed))) for seed in range(40))
-    share = history.SIGNIFICANT
+    share = change_points.SIGNIFICANT
     assert found <= 40 * share + 3 * math.sqrt(40 * share * (1 - share))
 
 
@@ -72,7 +72,7 @@ def test_holes_are_no_changes_and_hide_none(seed: int, share: float) -> None:
     logs = noise(24, 6, seed)
     logs[12:] += 0.5
     logs[np.random.default_rng(seed).random(logs.shape) < share] = np.nan
-    assert any(abs(place - 12) < history.FEWEST_RUNS_BETWEEN for place in changes(logs))
+    assert any(abs(place - 12) < change_points.FEWEST_RUNS_BETWEEN for place in changes(logs))
 
 
 def test_a_run_is_kept_once_under_its_date(tmp_path: Path) -> None:
@@ -168,10 +168,12 @@ def test_it_fails_on_a_change_once_and_where_it_is_asked(once: xr.Dataset) -> No
     told = {count: find_history(every[:count], {}) for count in range(9, 12)}
     assert [[change.place for change in one.changes] for one in told.values()] == [[], [8], [8]]
     for count, one in told.items():
-        found = [sentence(one, change) for change in one.changes if count == 8 + history.FEWEST_RUNS_BETWEEN]
+        found = [
+            sentence(one, change) for change in one.changes if count == 8 + change_points.FEWEST_RUNS_BETWEEN
+        ]
         assert [failures(one, asked) for asked in ("slower", "change", None)] == [found, found, []]
     faster = find_history(
-        runs_of(weekly(once, 8 + history.FEWEST_RUNS_BETWEEN, slower_from(8, 1.4), seed=1)), {}
+        runs_of(weekly(once, 8 + change_points.FEWEST_RUNS_BETWEEN, slower_from(8, 1.4), seed=1)), {}
     )
     assert failures(faster, "slower") == [] and len(failures(faster, "change")) == 1
 

@@ -15,17 +15,20 @@ import pandas as pd
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep import dataset, figures
-from tpcsweep.configuration.imports import Import, variable_dimension
-from tpcsweep.configuration.loading import ConfigurationError, load_import
-from tpcsweep.dataset import Folded
-from tpcsweep.files import write_text
-from tpcsweep.importing import tables
-from tpcsweep.importing.iperf3 import read_results
-from tpcsweep.importing.tables import import_notes, import_rows, import_table, read_table
-from tpcsweep.models import observe
+from tpcsweep.analysis.models.observations import observe
+from tpcsweep.common.files import write_text
+from tpcsweep.data import folding, labels
+from tpcsweep.data import tables as dataset
+from tpcsweep.data.folding import Folded
+from tpcsweep.data.importing import table_import
+from tpcsweep.data.importing.import_settings import Import, variable_dimension
+from tpcsweep.data.importing.iperf3 import read_results
+from tpcsweep.data.importing.table_import import import_notes, import_rows, import_table, read_table
+from tpcsweep.data.variables import SUMMARY
+from tpcsweep.pages import figures
 from tpcsweep.pages.content import dataset_facts
-from tpcsweep.variables import SUMMARY
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.testbeds.loading import load_import
 
 from tests.support.workflow import ROOT, free_port
 
@@ -88,7 +91,7 @@ def test_rows_become_cells_with_repetitions(tmp_path: Path) -> None:
 
 def test_the_dataset_is_like_that_of_a_sweep_and_says_from_what(tmp_path: Path) -> None:
     folded = brought(tmp_path, where="state == 'DONE' and rate > 0")
-    dataset.write(folded, tmp_path / "dataset.nc", "imported")
+    folding.write(folded, tmp_path / "dataset.nc", "imported")
     summary = xr.load_dataset(tmp_path / "dataset.nc")
     assert {*SUMMARY, "status", "flags", "message", "started", "provenance"} <= set(summary.data_vars)
     assert (summary.throughput.units, summary.rtt.units) == ("Gbit/s", "ms")
@@ -205,7 +208,7 @@ def test_intervals_without_their_mean_are_dropped_and_gaps_stay_gaps(tmp_path: P
 )
 def test_rates_beyond_paths_are_flagged(tmp_path: Path, fixed: dict[str, str], flagged: list[bool]) -> None:
     folded = odd(tmp_path, "Ströme,Rate\n1,500\n2,9000\n3,1623276822\n", fixed=fixed)
-    assert dataset.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
+    assert labels.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
     facts = dataset_facts(folded.summary)
     assert (facts["ok"], facts["invalid"]) == (3 - sum(flagged), sum(flagged))
     assert "are flagged implausible: row" in import_notes(folded)[0]
@@ -391,7 +394,7 @@ def test_a_wrong_mapping_is_named(tmp_path: Path, change: dict[str, Any], messag
 def test_a_grid_that_is_too_large_names_its_largest_axis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "MOST_CELLS", 20)
+    monkeypatch.setattr(table_import, "MOST_CELLS", 20)
     axes = {"site": {"column": "site"}, "rtt": {"column": "rtt", "unit": "ms"}}
     alike = "site,rtt,Rate\n" + "a,1,1\n" * 17 + "b,2,1\n"
     for content, told in (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes import client
-from tpcsweep.configuration.loading import studies
+from tpcsweep.testbeds.loading import studies
 
 from tests.support.commands import tpcsweep
 from tests.support.workflow import ROOT, finished

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from tpcsweep.configuration.checks import check, require_supported
-from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, cell_spec, load
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.tools import TOOLS
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.testbeds.loading import KINDS, load
+from tpcsweep.testbeds.support import check, require_supported
 
 from tests.support import projects
 from tests.support.projects import cases

@@ -21,11 +21,11 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from tpcsweep.deploying.xrootd import credentials
 from tpcsweep.testbeds.kubernetes import api
 from tpcsweep.testbeds.kubernetes import session as module
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.xrootd import credentials
 
 from tests.support.played_api import Handler, PlayedApi
 from tests.support.testbeds import kubernetes

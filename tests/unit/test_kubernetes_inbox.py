@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.errors import FaultError
-from tpcsweep.flags import BROKEN
-from tpcsweep.measure.readings import MOST
+from tpcsweep.common.errors import FaultError
+from tpcsweep.data.flags import BROKEN
+from tpcsweep.deploying.xrootd import monitoring, server_config
+from tpcsweep.measuring.readings import MOST
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.kubernetes import site, testbed
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import CopyReports
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.pod.messages import encoded
-from tpcsweep.testbeds.kubernetes.pod.places import Sample
+from tpcsweep.testbeds.kubernetes.pod.pod_files import Sample
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, combine
-from tpcsweep.xrootd import monitoring, servers
 
 from tests.support.records import RECORD, datagram
 
@@ -170,7 +170,7 @@ def test_files_of_a_cell_go_when_no_server_can_make_another(ends: bool) -> None:
         return {name: verb == "busy" and name == "dst1" and next(looks, not ends) for name in names}
 
     session = mock.Mock(tell=tell, ask=lambda verb, **_: said.append((verb, [])))
-    sides = {side: servers.side_servers(side, "a", ["a"], Path(), Path()) for side in ("src", "dst")}
+    sides = {side: server_config.side_servers(side, "a", ["a"], Path(), Path()) for side in ("src", "dst")}
     others = {field.name: mock.Mock() for field in dataclasses.fields(KubernetesSite) if field.init}
     KubernetesSite(**others | {"session": session, "sides": sides}).settle()
     origins = ["src1", "dst1"]

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta, V1Pod
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import spots
-from tpcsweep.paths import Path as NetworkPath
+from tpcsweep.deploying.paths.network_path import Path as NetworkPath
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.sweeps.parameters import DeploymentParameters
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes import pod as programs
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.pod import capabilities, places
+from tpcsweep.testbeds.kubernetes.placements import spots
+from tpcsweep.testbeds.kubernetes.pod import capabilities, pod_files
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.kubernetes.pods import pod_address
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 from tpcsweep.testbeds.kubernetes.testbed import agreed
-from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.testbeds import kubernetes as settings
 from tests.support.testbeds import pods as of_pods
@@ -47,7 +47,7 @@ def jobs(of: Kubernetes, **parameters: Any) -> list[Any]:
     wanted = DeploymentParameters(**parameters)
     spotted = spots(of.pairs[0].source, wanted.origins, host_network=of.host_network)
     addresses = [f"10.0.0.{2 + number}" for number in range(wanted.origins)]
-    ports = [places.block(spot.port) for spot in spotted]
+    ports = [pod_files.block(spot.port) for spot in spotted]
     servers = xrootd.side_servers("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
     return [
         body(objects.server_job(NAMING, of, spot, server, wanted, 1, 1234.5))
@@ -322,12 +322,14 @@ def test_the_address_of_an_attached_pod_is_the_one_that_its_network_has_assigned
 def test_python_runs_the_package_from_its_archive_with_nothing_else(tmp_path: Path) -> None:
     """All that containers' commands name, and the workers of tools, whose environment says where the package is."""
     started = [f"{programs.__name__}.{path.stem}" for path in Path(programs.__path__[0]).glob("[!_]*.py")]
-    names = [*started, "tpcsweep.client.__main__"]
+    names = [*started, "tpcsweep.measuring.client.__main__"]
     ask = (
         f"import sys, {', '.join(names)}\n"
         "files = {module.__file__ for name, module in sys.modules.items() if name.startswith('tpcsweep')}\n"
         "print({file.partition('/tpcsweep/')[0] for file in files})\n"
-        "from pathlib import Path; from tpcsweep.tools import TOOLS; from tpcsweep.tools.base import Credentials\n"
+        "from pathlib import Path\n"
+        "from tpcsweep.measuring.tools.registry import TOOLS\n"
+        "from tpcsweep.measuring.tools.tool import Credentials\n"
         "for tool in TOOLS.values():\n"
         "    print(tool.environment(Credentials(Path('/c')), Path('/h')).get('PYTHONPATH'))"
     )

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.client import V1Job
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import Role
-from tpcsweep.configuration.templates import node_selector
-from tpcsweep.testbeds import Request
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.testbeds.interface import Request
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.nodes import disjoint, node_finding, node_pairs
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes, client_job
+from tpcsweep.testbeds.kubernetes.placements import Role
+from tpcsweep.testbeds.kubernetes.pod_templates import node_selector
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError
 
 from tests.support.played_api import PlayedApi

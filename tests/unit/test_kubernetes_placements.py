@@ -9,15 +9,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import BLOCK, resource_amount, resources, spots
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.paths.rates import probe_connections
+from tpcsweep.deploying.paths.rates import probe_connections
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes
-from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.testbeds.kubernetes.placements import BLOCK, resource_amount, resources, spots
+from tpcsweep.testbeds.kubernetes.pod import pod_files
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 from tests.support.projects import cases
 from tests.support.testbeds import kubernetes, selecting, sized
@@ -111,7 +111,7 @@ def test_servers_share_no_port(ports: list[int | None], redirector: int | None, 
         assert refused(pair, **HOST)
         return
     made = settings(pair, **HOST)
-    blocks = [places.block(spot.port) for spot in spots(made.pairs[0].source, origins, host_network=True)]
+    blocks = [pod_files.block(spot.port) for spot in spots(made.pairs[0].source, origins, host_network=True)]
     everything = [port for block in blocks for port in block]
     assert len(set(everything)) == len(everything)
     assert all(len(block) == BLOCK for block in blocks)
@@ -155,14 +155,14 @@ def test_pairs_that_choose_the_same_nodes_are_seen_to_whoever_names_the_node() -
 
 
 def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
-    ports = [places.block(first) for first in (8080, 8100, 8110)]
+    ports = [pod_files.block(first) for first in (8080, 8100, 8110)]
     redirector, origins = xrootd.side_servers(
-        "src", "10.0.0.9", ["10.0.0.1"] * 2, places.STATE, places.FILES, ports
+        "src", "10.0.0.9", ["10.0.0.1"] * 2, pod_files.STATE, pod_files.FILES, ports
     )
     assert redirector and redirector.url == "https://10.0.0.9:8080/data"
     assert [origin.place for origin in origins] == ["10.0.0.1:8100", "10.0.0.1:8110"]
     assert {origin.manager for origin in origins} == {"10.0.0.9:8081"}
-    text = xrootd.configuration(origins[1], places.PRIVATE)
+    text = xrootd.configuration(origins[1], pod_files.PRIVATE)
     lines = {"xrd.port 8110", "xrd.protocol http:8110 libXrdHttp.so", "all.manager 10.0.0.9:8081"}
     assert lines <= {*text.splitlines()} and "127.0.0.1:8112" in text
 

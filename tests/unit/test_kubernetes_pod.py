@@ -12,11 +12,18 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from tpcsweep.linux.cgroups import Hierarchy
-from tpcsweep.measure import machine
-from tpcsweep.paths import plan
-from tpcsweep.testbeds.kubernetes.pod import messages, network, places, server_container, servers, watched
-from tpcsweep.xrootd import releases
+from tpcsweep.deploying.linux.cgroups import Hierarchy
+from tpcsweep.deploying.paths import network_path
+from tpcsweep.deploying.xrootd import releases
+from tpcsweep.measuring import machine
+from tpcsweep.testbeds.kubernetes.pod import (
+    messages,
+    network,
+    pod_files,
+    server_container,
+    server_programs,
+    watched,
+)
 
 from tests.support.releases import folder_of
 from tests.support.workflow import wait_until
@@ -29,7 +36,7 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     monkeypatch.setattr(server_container, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
     monkeypatch.setattr(machine, "THREAD_INTERVAL", 0.0)
     monkeypatch.setattr(watched, "process_ids", lambda _: [os.getpid()])
-    for module in (places, watched):
+    for module in (pod_files, watched):
         monkeypatch.setattr(module, "SERVER_CONTAINER_SOCKET", tmp_path / "socket")
     server = threading.Thread(target=server_container.taken)
     server.start()
@@ -56,13 +63,13 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
         folder = tmp_path / name
         data = folder / "..1"
         data.mkdir(parents=True)
-        for file in (*files, places.COMPLETE):
+        for file in (*files, pod_files.COMPLETE):
             (data / file).write_text(file)
         (folder / "..data").symlink_to("..1")
-        (folder / places.COMPLETE).symlink_to(f"..data/{places.COMPLETE}")  # the first of the names
-        monkeypatch.setattr(places, name, folder)
-    monkeypatch.setattr(places, "STATE", tmp_path)
-    monkeypatch.setattr(places, "PRIVATE", tmp_path / "private")
+        (folder / pod_files.COMPLETE).symlink_to(f"..data/{pod_files.COMPLETE}")  # the first of the names
+        monkeypatch.setattr(pod_files, name, folder)
+    monkeypatch.setattr(pod_files, "STATE", tmp_path)
+    monkeypatch.setattr(pod_files, "PRIVATE", tmp_path / "private")
     laid_out = server_container.credentials()
     assert [(laid_out / name).read_text() for name in ("authdb", "ca/1.0")] == ["authdb", "ca--1.0"]
 
@@ -84,7 +91,7 @@ def test_a_server_container_says_its_release_or_why_it_has_none(
     monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
     for name in ("end_on_term", "credentials", "taken", "fail"):
         monkeypatch.setattr(server_container, name, mock.Mock(return_value=[theirs]))
-    program = servers.main("src1", "server", release, "1213", "xrootd")
+    program = server_programs.main("src1", "server", release, "1213", "xrootd")
     container = threading.Thread(target=asyncio.run, args=(program,))
     container.start()
     ours.settimeout(30)  # where the container has died, nobody answers
@@ -131,5 +138,5 @@ def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart(monkeypatch:
     for loss, shown, drops, full in ((0.1, [netem], 12, 5), (0.0, [netem], 12, 12), (0.0, [], 5, 5)):
         told = mock.Mock(return_value=mock.Mock(stdout=json.dumps([*qdiscs, *shown])))
         monkeypatch.setattr(network.processes, "run", told)
-        monkeypatch.setattr(network, "_emulated", {"eth0": plan.Path(20, 1, loss)})
+        monkeypatch.setattr(network, "_emulated", {"eth0": network_path.Path(20, 1, loss)})
         assert network.path_totals() == {"drops": drops, "queue_drops": full}

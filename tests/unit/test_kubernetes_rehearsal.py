@@ -8,11 +8,11 @@ import psutil
 import pytest
 import yaml
 from kubernetes.client import V1Job, V1ResourceQuota
-from tpcsweep.configuration.loading import load
-from tpcsweep.testbeds.kubernetes import rehearsal, state
+from tpcsweep.testbeds.kubernetes import deployments, rehearsal
 from tpcsweep.testbeds.kubernetes.api import RefusedError
 from tpcsweep.testbeds.kubernetes.metadata import NODES, PROCESS, Naming
 from tpcsweep.testbeds.kubernetes.objects import words
+from tpcsweep.testbeds.loading import load
 
 from tests.support.played_api import PlayedApi
 from tests.support.testbeds import kubernetes
@@ -71,11 +71,11 @@ def test_a_deployment_of_this_machine_is_left_over_when_its_process_has_ended(se
     for identifier, process in processes.items():
         server.put("jobs", job(identifier, **{PROCESS: process}))
     assert not psutil.pid_exists(ENDED)
-    [(identifier, whose)] = state.leftovers(server.cluster()).items()
+    [(identifier, whose)] = deployments.leftovers(server.cluster()).items()
     assert identifier == "bbbbbb"
     assert whose.startswith("bbbbbb: rtt=20 of sweep a sweep by ")
-    assert state.reap(server.cluster()) == [whose]
-    assert state.leftovers(server.cluster()) == {}
+    assert deployments.reap(server.cluster()) == [whose]
+    assert deployments.leftovers(server.cluster()) == {}
     assert server.get("jobs", "tpc-aaaaaa")
 
 
@@ -88,6 +88,6 @@ def test_of_two_deployments_on_the_same_nodes_only_one_that_is_older_in_whole_se
 ) -> None:
     ours = job("aaaaaa", **{NODES: "n1\nn2"})
     jobs = [V1Job.model_validate(each) for each in (ours, job("bbbbbb", created, **{NODES: "n2\nn3"}))]
-    assert bool(state.users(jobs, ["n1", "n2"], before=jobs[0])) is earlier
-    assert len(state.users(jobs, ["n2"])) == 2
-    assert state.users(jobs, ["n4"]) == []
+    assert bool(deployments.users(jobs, ["n1", "n2"], before=jobs[0])) is earlier
+    assert len(deployments.users(jobs, ["n2"])) == 2
+    assert deployments.users(jobs, ["n4"]) == []

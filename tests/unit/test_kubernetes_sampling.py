@@ -13,13 +13,13 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tpcsweep.errors import FaultError
+from tpcsweep.common.errors import FaultError
+from tpcsweep.deploying.xrootd.server_config import Ports
 from tpcsweep.testbeds.kubernetes import site
 from tpcsweep.testbeds.kubernetes.pod import agent, messages
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub, client_agent
-from tpcsweep.testbeds.kubernetes.pod.places import Sample
+from tpcsweep.testbeds.kubernetes.pod.pod_files import Sample
 from tpcsweep.testbeds.kubernetes.session import SessionError
-from tpcsweep.xrootd.servers import Ports
 
 from tests.support.workflow import wait_until
 
@@ -140,7 +140,7 @@ def test_an_agent_whose_samples_stop_is_named(
     pods: Any, monkeypatch: pytest.MonkeyPatch, name: str, error: Any, words: str, noticed: bool
 ) -> None:
     """Within the cell, and when nobody has looked until its end."""
-    monkeypatch.setattr("tpcsweep.measure.looks.LONGEST_GAP", GAP)
+    monkeypatch.setattr("tpcsweep.measuring.looks.LONGEST_GAP", GAP)
     monkeypatch.setattr(site, "SILENT_SECONDS", GAP)
     with pytest.raises(FaultError, match=f"^{name}: {words}"), site.RemoteSampler(pods, 0.01) as sampler:
         if error is None:

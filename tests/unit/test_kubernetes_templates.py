@@ -3,10 +3,10 @@
 
 import pytest
 import yaml
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.problems import validated
-from tpcsweep.configuration.templates import merged, pruned
+from tpcsweep.sweeps.problems import validated
+from tpcsweep.testbeds.kubernetes.pod_templates import merged, pruned
 from tpcsweep.testbeds.kubernetes.reserved import problems
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 from tests.support.projects import cases
 from tests.support.testbeds import kubernetes

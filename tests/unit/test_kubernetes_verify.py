@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.paths import PathError, Rtt, rates
-from tpcsweep.paths.probes import Probes, under_way
-from tpcsweep.paths.verify import CALM_LOOKS
-from tpcsweep.testbeds.kubernetes import verify as judging
-from tpcsweep.xrootd.servers import Server
+from tpcsweep.deploying.paths import rates
+from tpcsweep.deploying.paths.link import Rtt
+from tpcsweep.deploying.paths.network_path import PathError
+from tpcsweep.deploying.paths.probes import Probes, under_way
+from tpcsweep.deploying.paths.verification import CALM_LOOKS
+from tpcsweep.deploying.xrootd.server_config import Server
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.testbeds.kubernetes import path_check as judging
 
 from tests.support.workflow import free_port
 

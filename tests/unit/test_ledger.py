@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpcsweep import results as files
+from tpcsweep.data import cell_files as files
 
 from tests.support import synthetic
 from tests.support.campaign import FAULTS, Fault

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.measure import limits
-from tpcsweep.measure.limits import NONE_FOUND, attribute, binding, evidence, loss_rate, ramp_seconds
-from tpcsweep.variables import LIMIT_REMEDIES, LIMITS, SAMPLES, SHARES, SOURCES, SUMMARY, TRANSFERS
+from tpcsweep.data.variables import LIMIT_REMEDIES, LIMITS, SAMPLES, SHARES, SOURCES, SUMMARY, TRANSFERS
+from tpcsweep.measuring import limits
+from tpcsweep.measuring.limits import NONE_FOUND, attribute, binding, evidence, loss_rate, ramp_seconds
+from tpcsweep.sweeps.parameters import Parameters
 
 from tests.support.workflow import ROOT
 

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tpcsweep import processes
-from tpcsweep.linux import signals
-from tpcsweep.locks import LockedError, lock_file, lock_holder, lock_machine
-from tpcsweep.measure import provenance
-from tpcsweep.tools import TOOLS, Credentials
-from tpcsweep.xrootd.releases import SYSTEM, Release
+from tpcsweep.common import processes, signals
+from tpcsweep.common.locks import LockedError, lock_file, lock_holder, lock_machine
+from tpcsweep.deploying.xrootd.releases import SYSTEM, Release
+from tpcsweep.measuring import provenance
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials
 
 from tests.support import hostile
 from tests.support.workflow import finished, gone, wait_until
 
 HOLD = """
 import pathlib, sys
-from tpcsweep.locks import lock_file, lock_machine
+from tpcsweep.common.locks import lock_file, lock_machine
 name = sys.argv[1]
 lock = lock_file(pathlib.Path(name), "rtt=20 of sweep one") if "/" in name else lock_machine(name)
 print("held", flush=True)
@@ -84,14 +84,14 @@ def test_the_machines_lock_is_one_for_all_and_goes_with_a_holder_that_is_killed(
 
 JOB = """
 import os, pathlib, sys, time
-from tpcsweep.linux import signals
+from tpcsweep.deploying.linux import signals
 signals.end_with_snakemake()
 pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
 time.sleep(600)
 """
 STARTER = """
 import subprocess, sys
-from tpcsweep.linux import signals
+from tpcsweep.deploying.linux import signals
 signals.announce_pid()
 subprocess.run(["bash", "-c", '"$0" -c "$1" "$2"; true', sys.executable, *sys.argv[1:]])
 """
@@ -206,7 +206,7 @@ def test_a_command_reads_no_terminal_and_may_print_anything() -> None:
 IN_ASCII = r"""
 from pathlib import Path
 import sys
-from tpcsweep.processes import Commands
+from tpcsweep.common.processes import Commands
 from tpcsweep.running.studies import exit_on_errors
 Commands(Path(sys.argv[1])).note("20 \u2192 40 ms")
 with exit_on_errors(sys.argv[1], ValueError):

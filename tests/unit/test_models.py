@@ -13,15 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import stdtrit
-from tpcsweep import dataset
-from tpcsweep.claims.cells import claim_cells
-from tpcsweep.comparing import compare
-from tpcsweep.dataset import STATUS
-from tpcsweep.dataset.tables import observations
-from tpcsweep.flags import FLAGS
-from tpcsweep.models import MODELS, Fit, Model, Observations, Predictor, fit, fit_process, observe
-from tpcsweep.models.base import Parameter, with_defaults
-from tpcsweep.models.observations import FLOOR, SAMPLE_SIZE, NothingMeasuredError
+from tpcsweep.analysis.claims.claim_cells import claim_cells
+from tpcsweep.analysis.comparison import compare
+from tpcsweep.analysis.models.fit import Fit, fit
+from tpcsweep.analysis.models.formula import Model, Parameter, with_defaults
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.learned import fit_process
+from tpcsweep.analysis.models.observations import (
+    FLOOR,
+    SAMPLE_SIZE,
+    NothingMeasuredError,
+    Observations,
+    observe,
+)
+from tpcsweep.analysis.models.predictor import Predictor
+from tpcsweep.data import folding
+from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.labels import STATUS
+from tpcsweep.data.tables import observations
 
 from tests.support import synthetic
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
@@ -183,7 +192,7 @@ def test_observations_of_a_sweep(tmp_path: Any) -> None:
     axes |= {"streams": [1, 2], "repetition": [1, 2]}
     failed = {"tool": "curl", "cores": 1.0, "rtt": 5.0, "streams": 2}
     specs = synthetic.write_sweep(tmp_path, axes, failed=[failed], missing=[{"rtt": 50.0, "repetition": 2}])
-    summary = dataset.fold(specs, axes).summary
+    summary = folding.fold(specs, axes).summary
     found = observe(summary)
     assert (found.axes, found.numeric) == (tuple(axes)[:-1], ("cores", "rtt", "streams"))
     assert len(found) == int((summary.status == 1).sum()) == 32 - 8 - 2

@@ -18,24 +18,14 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tpcsweep.figures import models as draw
-from tpcsweep.models import (
-    MODELS,
-    Fit,
-    Observations,
-    SavedError,
-    choose,
-    fit,
-    fit_process,
-    fit_table,
-    observe,
-    read_fits,
-    save_fits,
-)
-from tpcsweep.models.choice import LEARNED, Choice, cross_validate, make_folds
-from tpcsweep.models.learned import LookupTable
-from tpcsweep.models.observations import value_classes
-from tpcsweep.models.predictor import BAND, Scatter
+from tpcsweep.analysis.models import model_plots as draw
+from tpcsweep.analysis.models.choice import LEARNED, Choice, choose, cross_validate, make_folds
+from tpcsweep.analysis.models.fit import Fit, fit
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.learned import LookupTable, fit_process, fit_table
+from tpcsweep.analysis.models.observations import Observations, observe, value_classes
+from tpcsweep.analysis.models.predictor import BAND, Scatter
+from tpcsweep.analysis.models.saved_fits import SavedError, read_fits, save_fits
 
 from tests.support.coverage import LAWS, Fitter, of_new_run, of_same
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured

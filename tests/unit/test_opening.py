@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
-from tpcsweep import dataset, exporting
-from tpcsweep.configuration.parameters import BEFORE
-from tpcsweep.configuration.places import Imported, load_dataset
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.dataset import load, open_group
-from tpcsweep.dataset.opening import copy_dataset, require_dataset
+from tpcsweep.data import exporting, folding, labels
+from tpcsweep.data.opening import copy_dataset, load, open_group, require_dataset
+from tpcsweep.data.places import Imported, load_dataset
+from tpcsweep.sweeps.parameters import BEFORE
+from tpcsweep.sweeps.problems import ConfigurationError
 
 from tests.support.commands import tpcsweep
 from tests.support.synthetic import write_sweep
@@ -111,7 +110,7 @@ def test_a_file_that_is_not_there_or_has_a_name_of_signs_is_refused(tmp_path: Pa
 
 
 def groups_of(*files: Path) -> Iterator[list[xr.Dataset]]:
-    for group in dataset.GROUPS:
+    for group in labels.GROUPS:
         yield [xr.load_dataset(file, group=group) for file in files]
 
 
@@ -128,7 +127,7 @@ def test_a_dataset_gets_the_figures_and_parameters_that_were_added_later(
 ) -> None:
     monkeypatch.setitem(BEFORE, "encryption", "none")
     (file, copy) = (tmp_path / name for name in ("dataset.nc", "copy.nc"))
-    wholes = [xr.load_dataset(SURFACE, group=group) for group in dataset.GROUPS]
+    wholes = [xr.load_dataset(SURFACE, group=group) for group in labels.GROUPS]
     for (group, names), whole in zip(YOUNGER.items(), wholes, strict=True):
         whole.drop_vars(names).to_netcdf(file, mode="a" if group else "w", group=group)
     copy_dataset(file, copy)
@@ -148,7 +147,7 @@ def test_a_dataset_gets_the_figures_and_parameters_that_were_added_later(
 
 def test_a_whole_dataset_stays_as_it_is(tmp_path: Path) -> None:
     axes, file = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}, tmp_path / "current.nc"
-    dataset.write(dataset.fold(write_sweep(tmp_path, axes), axes), file)
+    folding.write(folding.fold(write_sweep(tmp_path, axes), axes), file)
     copy_dataset(file, tmp_path / "copy.nc")
     for was, now in groups_of(file, tmp_path / "copy.nc"):
         assert now.drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
@@ -187,7 +186,7 @@ def test_a_store_comes_back_as_its_file_does(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_dataset_with_something_wrong_is_refused(tmp_path: Path, change: Change, said: str) -> None:
     file = tmp_path / "odd.nc"
-    for group in dataset.GROUPS:
+    for group in labels.GROUPS:
         content = xr.load_dataset(SURFACE, group=group).drop_encoding()
         content = content if group else change(content)
         content.to_netcdf(file, mode="a" if group else "w", group=group)

@@ -11,16 +11,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.linux.namespaces import call_in_namespace, parse_net_dev
-from tpcsweep.paths import plan
-from tpcsweep.paths.delayline import Direction
-from tpcsweep.paths.link import Rtt, calibrate_line, line_counters, offloads, parse_ping, qdisc_counters
-from tpcsweep.paths.plan import HEADERS, Path, PathError
-from tpcsweep.processes import CommandError, Commands
+from tpcsweep.common.processes import CommandError, Commands
+from tpcsweep.deploying.linux.namespaces import call_in_namespace, parse_net_dev
+from tpcsweep.deploying.paths import network_path
+from tpcsweep.deploying.paths.delayline import Direction
+from tpcsweep.deploying.paths.link import (
+    Rtt,
+    calibrate_line,
+    line_counters,
+    offloads,
+    parse_ping,
+    qdisc_counters,
+)
+from tpcsweep.deploying.paths.network_path import HEADERS, Path, PathError
+from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.testbeds.netns import topology
 
-judged = import_module("tpcsweep.paths.verify")
+judged = import_module("tpcsweep.deploying.paths.verification")
 """The package has a function of that name."""
 
 rates, losses, mtus = st.floats(0.001, 100), st.floats(0, 0.15), st.integers(576, 65521)
@@ -32,41 +39,47 @@ limited = st.builds(replace, paths, rtt=st.floats(0.1, 2000), loss=losses, queue
 def test_the_commands_of_a_path_are_these() -> None:
     lossy = Path(rtt=50, bandwidth=2, loss=0.001, mtu=9000)
     for ahead, do, limit, queue in ((0, "add", 5167, 12_500_000), (9_000_000, "change", 6167, 21_500_000)):
-        assert plan.qdiscs(lossy, "netem", ahead, do) == [
+        assert network_path.qdiscs(lossy, "netem", ahead, do) == [
             f"qdisc {do} dev tpc-path root handle 1: netem delay 25000us loss 0.1% limit {limit}",
             f"qdisc {do} dev tpc-path parent 1:1 handle 10: tbf rate 2000000000bit burst 250000b limit {queue}b",
         ]
-    assert plan.qdiscs(replace(lossy, queue_limit=7), "netem", 9_000_000)[0].endswith(" limit 7")
+    assert network_path.qdiscs(replace(lossy, queue_limit=7), "netem", 9_000_000)[0].endswith(" limit 7")
     rate = "qdisc add dev tpc-path root handle 10: tbf rate 100000000bit burst 131072b limit 262144b"
-    assert plan.qdiscs(Path(rtt=0, bandwidth=0.1), "none") == [rate]
+    assert network_path.qdiscs(Path(rtt=0, bandwidth=0.1), "none") == [rate]
 
 
 def test_netems_default_limit_at_120_ms_is_the_cap_that_was_measured() -> None:
     # Without super-packets: docs/paths.md.
     for mtu, cap in ((9000, 0.6), (1500, 0.1)):
-        assert plan.queue_rate(1000, mtu, 120) == pytest.approx(cap)
+        assert network_path.queue_rate(1000, mtu, 120) == pytest.approx(cap)
 
 
 @given(limited)
 def test_the_caps_of_a_limit_are_described_from_the_smallest_packets_to_the_largest(path: Path) -> None:
-    described = plan.describe_limit(path)
+    described = network_path.describe_limit(path)
     small, large = described["queue_cap_gbit_per_s"].values()
     assert described["queue_limit_packets"] == path.queue_limit
     assert small == large if path.loss else small < large
-    assert plan.describe_limit(replace(path, queue_limit=None)) == {}
+    assert network_path.describe_limit(replace(path, queue_limit=None)) == {}
 
 
 @given(paths)
 def test_a_queue_holds_a_bdp_and_super_packets_and_netems_limit_caps_no_rate(path: Path) -> None:
-    cap = plan.netem_limit(path) * path.mtu * 8 / 1e9 / max(path.rtt / 2e3, 1e-9)  # Gbit/s
-    assert cap >= 4 * path.bandwidth or plan.bdp(path) == 0
-    assert plan.netem_limit(path) * path.mtu >= plan.queue_bytes(path) + plan.bdp(path)
-    assert plan.queue_bytes(path) >= min(max(plan.bdp(path), 4 * plan.SUPER_PACKET), plan.LARGEST_LIMIT)
-    assert plan.burst(path) >= 2 * plan.SUPER_PACKET
+    cap = network_path.netem_limit(path) * path.mtu * 8 / 1e9 / max(path.rtt / 2e3, 1e-9)  # Gbit/s
+    assert cap >= 4 * path.bandwidth or network_path.bdp(path) == 0
+    assert network_path.netem_limit(path) * path.mtu >= network_path.queue_bytes(path) + network_path.bdp(
+        path
+    )
+    assert network_path.queue_bytes(path) >= min(
+        max(network_path.bdp(path), 4 * network_path.SUPER_PACKET), network_path.LARGEST_LIMIT
+    )
+    assert network_path.burst(path) >= 2 * network_path.SUPER_PACKET
     under_way = path.bandwidth * path.rtt / 2 * 125_000
-    assert plan.memory(path) >= under_way + plan.queue_bytes(path) + plan.sent_ahead(path) + plan.burst(path)
+    assert network_path.memory(path) >= under_way + network_path.queue_bytes(path) + network_path.sent_ahead(
+        path
+    ) + network_path.burst(path)
     # A tick is short beside what an RTT may be off.
-    assert 0.1 <= plan.tick_ns(path) / 1e6 <= min(1, judged.allowed_rtt(path.rtt) + 1e-6)
+    assert 0.1 <= network_path.tick_ns(path) / 1e6 <= min(1, judged.allowed_rtt(path.rtt) + 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +92,11 @@ def test_a_queue_holds_a_bdp_and_super_packets_and_netems_limit_caps_no_rate(pat
     ],
 )
 def test_path_and_kernel_decide_on_the_emulator(path: Path, netem_works: bool, emulator: str) -> None:
-    assert plan.choose_emulator(path, netem_works=netem_works) == emulator
+    assert network_path.choose_emulator(path, netem_works=netem_works) == emulator
     # Only netem with loss needs origins that send single packets.
-    alone = plan.segmentation_command(path, plan.choose_emulator(path, netem_works=netem_works), "eth0")
+    alone = network_path.segmentation_command(
+        path, network_path.choose_emulator(path, netem_works=netem_works), "eth0"
+    )
     assert alone == (["ethtool", "-K", "eth0", "tso", "off", "gso", "off"] if path.loss else [])
 
 

@@ -14,15 +14,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tpcsweep import dataset
-from tpcsweep.configuration.problems import ConfigurationError, validated
-from tpcsweep.models import MODELS, Observations, Saved, fit, observe
-from tpcsweep.models.predictor import Domain, Predictor
-from tpcsweep.planning import KNOBS, Question
-from tpcsweep.planning.anchored import anchor
-from tpcsweep.planning.drawing import draw
-from tpcsweep.planning.plan import best_measured, candidates, plan
-from tpcsweep.planning.recommendations import COLUMNS, Answer, as_csv, plan_table, recommend
+from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.observations import Observations, observe
+from tpcsweep.analysis.models.predictor import Domain, Predictor
+from tpcsweep.analysis.models.saved_fits import Saved
+from tpcsweep.analysis.plans.anchored import anchor
+from tpcsweep.analysis.plans.plan import best_measured, candidates, plan
+from tpcsweep.analysis.plans.plan_plots import draw
+from tpcsweep.analysis.plans.question import Question
+from tpcsweep.analysis.plans.recommendations import COLUMNS, Answer, as_csv, plan_table, recommend
+from tpcsweep.data import folding
+from tpcsweep.sweeps.parameters import KNOBS
+from tpcsweep.sweeps.problems import ConfigurationError, validated
 
 from tests.support import synthetic
 from tests.support.pictures import hues, pixels
@@ -199,7 +203,7 @@ def observations(tmp_path_factory: pytest.TempPathFactory) -> Observations:
     axes = {"rtt": [5.0, 20.0, 100.0], "tool": ["curl", "gfal-copy"], "streams": [1, 2, 4, 8]}
     axes["repetition"] = [1, 2]
     folder = tmp_path_factory.mktemp("cells")
-    return observe(dataset.fold(synthetic.write_sweep(folder, axes), axes).summary)
+    return observe(folding.fold(synthetic.write_sweep(folder, axes), axes).summary)
 
 
 @pytest.fixture(scope="module")

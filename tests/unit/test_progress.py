@@ -16,15 +16,15 @@ import pytest
 from rich.console import Console
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_tpcsweep import LogHandler
-from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.files import write_json
-from tpcsweep.measure.steady import analyse
-from tpcsweep.running import folding, hooks, status
+from tpcsweep.common.files import write_json
+from tpcsweep.data import cell_files
+from tpcsweep.measuring.steady import analyse
+from tpcsweep.running import hooks, status, study_dataset
 from tpcsweep.running.hooks import notify
 from tpcsweep.running.progress import JobProgress, begin_progress
 from tpcsweep.running.status import count_cells
 from tpcsweep.running.studies import Studies
+from tpcsweep.sweeps.study import Configuration, cell_spec
 
 from tests.support.projects import study_of
 from tests.support.workflow import ROOT
@@ -96,7 +96,7 @@ REASON = "rtt asked 2 ms, found 9 ms"
 
 def put(study: Configuration, number: int, **changes: Any) -> None:
     cell = study.grid.cells[number]
-    results.write_cell(study.cell_file(cell), cell_spec(study, cell), WELL | changes)
+    cell_files.write_cell(study.cell_file(cell), cell_spec(study, cell), WELL | changes)
 
 
 @pytest.fixture
@@ -107,13 +107,13 @@ def study(tmp_path: Path) -> Configuration:
     for number, outcome in enumerate(outcomes):
         put(found, number, **outcome)
     tried, other = found.grid.cells[4:6]
-    hole = folding.Hole(tried.deployment.path, (tried.path,), REASON)
-    write_json(found.folder / folding.FILE, [hole._asdict()])
+    hole = study_dataset.Hole(tried.deployment.path, (tried.path,), REASON)
+    write_json(found.folder / study_dataset.FILE, [hole._asdict()])
     spec = cell_spec(found, other)
     spec["parameters"]["bandwidth"] = 0.123
-    results.write_cell(found.cell_file(other), spec, WELL)
+    cell_files.write_cell(found.cell_file(other), spec, WELL)
     staged, content = found.grid.cells[-1], WELL | {"flags": ["not_steady"]}
-    results.write_cell(results.staged_file(found, staged), cell_spec(found, staged), content)
+    cell_files.write_cell(cell_files.staged_file(found, staged), cell_spec(found, staged), content)
     return found
 
 
@@ -133,7 +133,7 @@ def test_damaged_lines_of_simulated_cells_are_left_and_older_ones_current(tmp_pa
     found = study_of(tmp_path, "simulation", parameters={"streams": [1, 2, 3, 4]})
     specifications = [cell_spec(found, cell) for cell in found.grid.cells]
     del specifications[0]["parameters"]["encryption"]  # computed before there was such a parameter
-    lines = [results.format_cell({"spec": spec, **WELL}) for spec in specifications[:3]]
+    lines = [cell_files.format_cell({"spec": spec, **WELL}) for spec in specifications[:3]]
     found.cells_file.parent.mkdir(parents=True)
     found.cells_file.write_bytes(b"\n".join([lines[0], lines[1][:-9], lines[2]]))  # without the last cell
     counted = status.count_cells(found)
@@ -150,7 +150,7 @@ def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configu
     assert REASON in shown()
     assert study.command in shown().replace("\n", "")
     assert "a run is under way" not in shown()
-    results.lock_results(study.folder)
+    cell_files.lock_results(study.folder)
     assert "a run is under way: snakemake with pid" in shown()
 
 
@@ -164,7 +164,7 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path
     put(study, 0)
     (study.folder / "index.html").touch()
     cell = study.grid.cells[1]
-    results.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
+    cell_files.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
     with pytest.raises(SystemExit, match=r"^1$"):
         hooks.end_run(found, well=True, published=False)
     said, page = capsys.readouterr().err.splitlines()
@@ -173,7 +173,7 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path
     )
     assert page == f"page: {study.folder}/index.html"
     assert not study.cell_file(cell).exists()
-    assert [hole.why for hole in folding.holes(study.folder)] == ["no path"]
+    assert [hole.why for hole in study_dataset.holes(study.folder)] == ["no path"]
 
 
 @pytest.mark.parametrize("well", [True, False])
@@ -195,7 +195,7 @@ def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well:
 
 
 def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv(folding.CLEARS_AT_END, "")  # and deleted afterwards
+    monkeypatch.setenv(study_dataset.CLEARS_AT_END, "")  # and deleted afterwards
     tried: list[object] = []
     testbed = SimpleNamespace(require=tried.append, EXPECTED=())
     monkeypatch.setattr(hooks.testbeds, "load_testbed", lambda _: testbed)

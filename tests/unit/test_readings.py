@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
-from tpcsweep.errors import BrokenError
-from tpcsweep.measure import machine
-from tpcsweep.measure.limits import means
-from tpcsweep.measure.machine import TRIES, WINDOW, Machine, Speed, disturbed, pressure
-from tpcsweep.measure.readings import Reading, Sampler, goodput, mean, sampled_series
-from tpcsweep.measure.steady import Steady, analyse, narrow
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.measuring import machine
+from tpcsweep.measuring.limits import means
+from tpcsweep.measuring.machine import TRIES, WINDOW, Machine, Speed, disturbed, pressure
+from tpcsweep.measuring.readings import Reading, Sampler, goodput, mean, sampled_series
+from tpcsweep.measuring.steady import Steady, analyse, narrow
 
 from tests.support.readings import ZERO
 from tests.support.workflow import wait_until
@@ -91,7 +91,7 @@ def test_an_error_that_cannot_pass_is_raised_where_readings_are_asked_for() -> N
 
 
 GONE = OSError("dst1 is gone")
-LOOKS = "tpcsweep.measure.looks"
+LOOKS = "tpcsweep.measuring.looks"
 STOPPED = "(their reader was stopped, or the clock jumped|a look at them does not end)"
 
 

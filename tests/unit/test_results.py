@@ -15,14 +15,15 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.parameters import BEFORE, Parameters
-from tpcsweep.configuration.sweep import Cell
-from tpcsweep.dataset import STATUS, DatasetError
-from tpcsweep.results import DamagedError, format_cell, parse_cell
-from tpcsweep.running import folding
-from tpcsweep.variables import NOT_MEASURED
+from tpcsweep.data import cell_files
+from tpcsweep.data.cell_files import DamagedError, format_cell, parse_cell
+from tpcsweep.data.labels import STATUS
+from tpcsweep.data.reduction import DatasetError
+from tpcsweep.data.variables import NOT_MEASURED
+from tpcsweep.running import study_dataset
+from tpcsweep.sweeps.parameters import BEFORE, Parameters
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.sweep import Cell
 
 from tests.support import synthetic
 from tests.support.projects import study_of
@@ -48,9 +49,9 @@ def test_a_cell_without_a_parameter_that_was_added_later_is_current(
     parameters = Parameters().model_dump()
     now, other = SPEC | {"parameters": parameters}, SPEC | {"parameters": parameters | {"encryption": "none"}}
     before = SPEC | {"parameters": {k: v for k, v in parameters.items() if k != "encryption"}}
-    results.write_cell(tmp_path / "c.json", before, WHOLE)
-    assert not results.stale(tmp_path / "c.json", now)
-    assert results.stale(tmp_path / "c.json", other)
+    cell_files.write_cell(tmp_path / "c.json", before, WHOLE)
+    assert not cell_files.stale(tmp_path / "c.json", now)
+    assert cell_files.stale(tmp_path / "c.json", other)
 
 
 STATES = ["missing", "current", "stale", "placeholder", *DAMAGES]
@@ -59,11 +60,13 @@ STATES = ["missing", "current", "stale", "placeholder", *DAMAGES]
 def bring(path: Path, state: str, spec: dict[str, Any] = SPEC) -> None:
     """Write a cell's file as it may be found."""
     if state == "placeholder":
-        results.write_placeholder(path, spec, "no path")
+        cell_files.write_placeholder(path, spec, "no path")
     elif state != "missing":
         record = synthetic.cell(spec)
         record["summary"] |= {"of_a_later_version": 1.0} if state == "newer" else {}
-        results.write_cell(path, record.pop("spec") | ({"repetition": 7} if state == "stale" else {}), record)
+        cell_files.write_cell(
+            path, record.pop("spec") | ({"repetition": 7} if state == "stale" else {}), record
+        )
     if state in DAMAGES:
         path.write_bytes(DAMAGES[state](path.read_bytes()))
 
@@ -74,11 +77,11 @@ def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: s
         path, source = Path(name, "cells/c.json"), Path(name, "staging/c.json")
         for state, file in ((place, path), (staged, source)):
             bring(file, state)
-            assert bool(results.damage(file)) == (state in DAMAGES)
-            assert state == "missing" or results.is_placeholder(file) == (state == "placeholder")
+            assert bool(cell_files.damage(file)) == (state in DAMAGES)
+            assert state == "missing" or cell_files.is_placeholder(file) == (state == "placeholder")
         before = path.read_bytes() if path.exists() else None
-        current, kept = results.publish(source, path, SPEC), place == "current"
-        assert current == (not results.stale(path, SPEC)) == (kept or staged == "current")
+        current, kept = cell_files.publish(source, path, SPEC), place == "current"
+        assert current == (not cell_files.stale(path, SPEC)) == (kept or staged == "current")
         if kept or not current:
             assert (path.read_bytes() if path.exists() else None) == before  # a measured cell is not replaced
         else:
@@ -96,7 +99,7 @@ def test_files_that_are_set_aside_are_all_kept(tmp_path: Path) -> None:
     for state in ("current", "stale", "cut", "current"):
         bring(path, state)
         content = path.read_bytes()
-        kept[results.rename_rejected(path, "damaged")] = content
+        kept[cell_files.rename_rejected(path, "damaged")] = content
     assert len(kept) == 4
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == kept
 
@@ -106,10 +109,10 @@ def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> 
     cell = tmp_path / "c.json"
     bring(cell, state)
     before = cell.read_bytes() if cell.exists() else b""
-    results.write_placeholder(cell, SPEC, "no path now")
-    assert results.is_placeholder(cell)
-    assert results.damage(cell) == ""
-    assert results.read_cell(cell)["message"] == "no path now"
+    cell_files.write_placeholder(cell, SPEC, "no path now")
+    assert cell_files.is_placeholder(cell)
+    assert cell_files.damage(cell) == ""
+    assert cell_files.read_cell(cell)["message"] == "no path now"
     aside = [file.read_bytes() for file in tmp_path.glob("c.json.*")]
     assert aside == ([before] if state in ("current", "stale", "edited") else [])
 
@@ -117,16 +120,18 @@ def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> 
 @pytest.mark.parametrize("lacking", ["status", "flags", "summary", "provenance"])
 def test_a_cell_needs_its_keys(tmp_path: Path, lacking: str) -> None:
     cell = tmp_path / "c.json"
-    assert results.damage(cell) == ""
+    assert cell_files.damage(cell) == ""
     content = {"spec": SPEC, **WHOLE}
     for wrong in ({key: value for key, value in content.items() if key != lacking}, content | {lacking: 7}):
         cell.write_bytes(format_cell(wrong))
-        assert results.damage(cell) == f"without {lacking} as cells have them"
+        assert cell_files.damage(cell) == f"without {lacking} as cells have them"
 
 
 def refusal(folder: Path) -> str:
-    with pytest.raises(results.ResultsError, match="choose another folder with --config results=F") as error:
-        results.lock_results(folder)
+    with pytest.raises(
+        cell_files.ResultsError, match="choose another folder with --config results=F"
+    ) as error:
+        cell_files.lock_results(folder)
     return str(error.value)
 
 
@@ -182,12 +187,12 @@ FOUR = {"rtt": [5, 20], "streams": [1, 2]}
 
 @pytest.fixture(autouse=True)
 def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(folding.CLEARS_AT_END, raising=False)
+    monkeypatch.delenv(study_dataset.CLEARS_AT_END, raising=False)
 
 
 def put(study: Configuration, cell: Cell, state: str = "current") -> None:
     """Write a measured cell to staging, and what became of it to its place."""
-    bring(results.staged_file(study, cell), "current", cell_spec(study, cell))
+    bring(cell_files.staged_file(study, cell), "current", cell_spec(study, cell))
     bring(study.cell_file(cell), state, cell_spec(study, cell))
 
 
@@ -211,15 +216,15 @@ def test_a_dataset_has_current_cells_and_others_are_measured_next(tmp_path: Path
         put(study, cell, state)
     output = study.folder / "dataset.nc"
     if "current" in states:
-        folding.fold_study(study, output)
+        study_dataset.fold_study(study, output)
         with xr.open_dataset(output) as dataset:
             found = [STATUS[value] for value in dataset["status"].values.ravel()]
         assert found == ["ok" if state == "current" else NOT_MEASURED for state in states]
     else:
         with pytest.raises(DatasetError):
-            folding.fold_study(study, output)
+            study_dataset.fold_study(study, output)
         assert not output.exists()
-    reasons = {path: hole.why for hole in folding.holes(study.folder) for path in hole.cells}
+    reasons = {path: hole.why for hole in study_dataset.holes(study.folder) for path in hole.cells}
     for state, cell in zip(states, study.grid.cells, strict=True):
         file = study.cell_file(cell)
         assert WHY.get(state, "") in reasons.get(cell.path, "")
@@ -227,17 +232,17 @@ def test_a_dataset_has_current_cells_and_others_are_measured_next(tmp_path: Path
         # Snakemake measures a missing file; a file with a measurement is renamed.
         assert file.exists() == (state == "current")
         assert [path.suffix for path in file.parent.glob(f"{file.name}.*")] == ASIDE.get(state, [])
-        kept = results.staged_file(study, cell).exists()
+        kept = cell_files.staged_file(study, cell).exists()
         assert kept == (state != "current" or "current" not in states)
 
 
 def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(folding.CLEARS_AT_END, "at its end")
+    monkeypatch.setenv(study_dataset.CLEARS_AT_END, "at its end")
     study = study_of(tmp_path, parameters=FOUR)
     for state, cell in zip(("current", "placeholder", "changed", "stale"), study.grid.cells, strict=True):
         put(study, cell, state)
-    folding.fold_study(study, study.folder / "dataset.nc")
+    study_dataset.fold_study(study, study.folder / "dataset.nc")
     assert all(study.cell_file(cell).exists() for cell in study.grid.cells)
     put(study, study.grid.cells[3])  # measured after the dataset was made
-    folding.clear_unmeasured(study)
+    study_dataset.clear_unmeasured(study)
     assert [study.cell_file(cell).exists() for cell in study.grid.cells] == [True, False, False, True]

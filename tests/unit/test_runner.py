@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.errors import BrokenError, FaultError
-from tpcsweep.flags import BROKEN, graded
+from tpcsweep.common.errors import BrokenError, FaultError
+from tpcsweep.data import cell_files
+from tpcsweep.data.flags import BROKEN, graded
+from tpcsweep.data.variables import CPU_LIMITS, NOT_MEASURED
 from tpcsweep.running import runner
 from tpcsweep.running.runner import CAUSES, better_measurement, cells_to_retry
-from tpcsweep.testbeds import Request
-from tpcsweep.variables import CPU_LIMITS, NOT_MEASURED
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.testbeds.interface import Request
 
 from tests.support.projects import study_of
 
@@ -235,7 +235,7 @@ def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not
         def another() -> None:
             record = {"status": "ok", "message": "another's", "flags": [], "summary": {}, "provenance": {}}
             for cell in configuration.grid.cells[:2]:
-                results.write_cell(configuration.cell_file(cell), cell_spec(configuration, cell), record)
+                cell_files.write_cell(configuration.cell_file(cell), cell_spec(configuration, cell), record)
 
         testbed.meanwhile = another
         run(configuration, logs)

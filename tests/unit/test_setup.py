@@ -19,13 +19,12 @@ import simulation
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
 from packaging.specifiers import SpecifierSet
-from tpcsweep import exporting
-from tpcsweep.archiving import write_crate
-from tpcsweep.configuration import checks
-from tpcsweep.configuration.loading import load
-from tpcsweep.dataset import opening
-from tpcsweep.extras import EXTRAS, MissingExtraError, missing_extras
-from tpcsweep.importing.tables import read_table
+from tpcsweep.common.extras import EXTRAS, MissingExtraError, missing_extras
+from tpcsweep.data import exporting, opening
+from tpcsweep.data.importing.table_import import read_table
+from tpcsweep.running.archiving import write_crate
+from tpcsweep.testbeds import support
+from tpcsweep.testbeds.loading import load
 
 from tests.support.workflow import ROOT, finished
 
@@ -335,7 +334,7 @@ def test_missing_extras_are_told_in_a_line_each(tmp_path: Path, monkeypatch: pyt
     missing = [*MODULES, "globus", "ns3"]
     assert missing_extras(missing) == [line_of(name) for name in missing]
     # A wheel has no Makefile.
-    monkeypatch.setattr("tpcsweep.extras.CHECKOUT", None)
+    monkeypatch.setattr("tpcsweep.common.installation.CHECKOUT", None)
     [crate, ns3] = missing_extras(["crate", "ns3"])
     assert crate == "the extra crate (rocrate) is not installed: run `pip install rocrate`"
     assert ns3.endswith("is not installed: run `apt-get install g++ libns3-dev` as root")
@@ -350,7 +349,7 @@ def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -
     def needs(testbed: str, **parameters: object) -> list[str]:
         file = tmp_path / "sweep.yaml"
         file.write_text(yaml.safe_dump({"parameters": parameters}))
-        return checks.extras(load({"sweep": str(file), "testbed": testbed}, ROOT))
+        return support.extras(load({"sweep": str(file), "testbed": testbed}, ROOT))
 
     globus = {"tool": ["curl", "globus-url-copy"], "copy_mode": "push"}
     assert needs("netns", tool="curl") == []
@@ -377,7 +376,9 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_notebook_shows_the_line_alone(capsys: pytest.CaptureFixture[str]) -> None:
     shell = InteractiveShell()
-    shell.run_cell("from tpcsweep.extras import MissingExtraError\nraise MissingExtraError('one line')")
+    shell.run_cell(
+        "from tpcsweep.common.extras import MissingExtraError\nraise MissingExtraError('one line')"
+    )
     assert capsys.readouterr().out.strip() == "one line"
 
 

@@ -14,17 +14,21 @@ import yaml
 from arithmetic import RATIO, Setup
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import dataset, figures
-from tpcsweep.comparing import compare
-from tpcsweep.configuration.checks import check, require_supported
-from tpcsweep.configuration.loading import Configuration, cell_spec, load
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.physics import Estimate, Physics
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.models.observations import observe
-from tpcsweep.paths.plan import SUPER_PACKET
-from tpcsweep.testbeds.simulation import model as simulated
-from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, packet, solve
+from tpcsweep.analysis import comparison_plots
+from tpcsweep.analysis.comparison import compare
+from tpcsweep.analysis.models.observations import observe
+from tpcsweep.data import folding, labels, reduction, tables
+from tpcsweep.deploying.paths.network_path import SUPER_PACKET
+from tpcsweep.measuring.tcp import HEADERS
+from tpcsweep.pages import figures
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.testbeds.loading import load
+from tpcsweep.testbeds.simulation import fixed_point as simulated
+from tpcsweep.testbeds.simulation.fixed_point import TLS, central, model_cells, packet, solve
+from tpcsweep.testbeds.simulation.physics import Estimate, Physics
+from tpcsweep.testbeds.support import check, require_supported
 
 from tests.support import simulating, synthetic
 from tests.support.projects import study_of
@@ -235,16 +239,16 @@ def test_the_model_refuses(tmp_path: Path, testbed: str, parameters: dict[str, A
 
 
 @pytest.fixture(scope="module")
-def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
+def groups(tmp_path_factory: pytest.TempPathFactory) -> folding.Folded:
     folder = tmp_path_factory.mktemp("sweep")
     asked = {"streams": [1, 8], "rtt": [1, 60], "origins": [1, 2], "cores": 8, "bandwidth": 20}
     study = study_of(folder, "simulation", parameters={**asked, "file_size": "1 GB"})
     return simulating.folded(study, folder)
 
 
-def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> None:
+def test_a_simulated_dataset_says_so(groups: folding.Folded, tmp_path: Path) -> None:
     summary = groups.summary
-    assert (summary.status == dataset.STATUS.index("ok")).all()
+    assert (summary.status == labels.STATUS.index("ok")).all()
     assert (summary.throughput_low <= summary.throughput).all()
     assert (summary.throughput <= summary.throughput_high).all()
     assert (summary.limit != "").all()
@@ -253,16 +257,20 @@ def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> 
     assert summary.attrs["claims_used_as_inputs"].split() == list(shipped().inputs)
     assert json.loads(summary.attrs["claims_that_follow_from_assumptions"]) == shipped().assumptions
     assert summary.attrs["host"] == ""
-    dataset.write_table(summary, tmp_path / "cells.csv")
+    tables.write_table(summary, tmp_path / "cells.csv")
     assert all("simulated" in row for row in (tmp_path / "cells.csv").read_text().splitlines()[1:])
 
 
-def test_nothing_simulated_is_drawn_without_the_word(groups: dataset.Folded) -> None:
+def test_nothing_simulated_is_drawn_without_the_word(groups: folding.Folded) -> None:
     summary = groups.summary
     compared = compare(summary.assign_attrs(testbed_kind="netns", testbed="netns"), summary)
     alone = (figures.heatmap, figures.surface, figures.lines, figures.cpu, figures.limits)
     made = [draw(summary) for draw in alone]
-    made += [figures.series(summary, groups.samples), figures.forest(compared), figures.ratios(compared)]
+    made += [
+        figures.series(summary, groups.samples),
+        comparison_plots.forest(compared),
+        comparison_plots.ratios(compared),
+    ]
     for figure in made:
         assert "simulated" in " ".join(text.get_text() for text in figure.texts)
         for axes in figure.axes:
@@ -276,8 +284,8 @@ def test_simulated_and_measured_cells_are_never_folded_together(tmp_path: Path) 
     axes: dict[str, Any] = {"streams": [1, 2], "repetition": [1]}
     files = synthetic.write_sweep(tmp_path / "measured", axes, missing=[{"streams": 2}])
     files |= synthetic.write_sweep(tmp_path / "simulated", axes, kind="simulation", missing=[{"streams": 1}])
-    with pytest.raises(dataset.DatasetError, match="kind"):
-        dataset.fold(files, axes)
+    with pytest.raises(reduction.DatasetError, match="kind"):
+        folding.fold(files, axes)
 
 
 def recorded(summary: xr.Dataset, change: Callable[[dict[str, Any]], object]) -> xr.Dataset:
@@ -287,13 +295,13 @@ def recorded(summary: xr.Dataset, change: Callable[[dict[str, Any]], object]) ->
     return summary.assign(provenance_record=("record", [orjson.dumps(record).decode()]))
 
 
-def test_a_dataset_of_another_version_of_the_model_is_to_be_simulated_again(groups: dataset.Folded) -> None:
+def test_a_dataset_of_another_version_of_the_model_is_to_be_simulated_again(groups: folding.Folded) -> None:
     other = recorded(groups.summary, lambda it: it["parameters"].update(haste=it["parameters"].pop("spill")))
     with pytest.raises(ValueError, match=r"unknown: haste; missing: spill\): simulate it again"):
         simulated.simulation_settings(other)
 
 
-def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups: dataset.Folded) -> None:
+def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups: folding.Folded) -> None:
     summary = groups.summary
     fewer = recorded(summary, lambda simulation: simulation.update(draws=30))
     throughput = xr.concat([one.throughput for one in simulated.datasets(fewer)], "draw")

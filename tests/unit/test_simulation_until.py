@@ -12,15 +12,14 @@ import orjson
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep import dataset
-from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.dataset import tables
-from tpcsweep.results import parse_cell
+from tpcsweep.data import folding, labels, tables
+from tpcsweep.data.cell_files import parse_cell
+from tpcsweep.data.variables import SUMMARY
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.study import Configuration, cell_spec
 from tpcsweep.testbeds.simulation import testbed as study
-from tpcsweep.testbeds.simulation.model import central, model_cells, terms
+from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, terms
 from tpcsweep.testbeds.simulation.result import SAMPLES
-from tpcsweep.variables import SUMMARY
 
 from tests.support.projects import study_of
 from tests.support.simulating import PHYSICS, ROOT, folded
@@ -60,8 +59,8 @@ def test_a_cell_lasts_as_long_as_its_files_or_its_time(
 
 def test_single_transfers_reach_the_dataset_and_their_tables_say_simulated(tmp_path: Path) -> None:
     made = folded(asked(tmp_path, FILES, streams=[2, 40], rtt=20), tmp_path)
-    dataset.write(made, tmp_path / "dataset.nc")
-    transfers = xr.load_dataset(tmp_path / "dataset.nc", group=dataset.TRANSFERS_GROUP)
+    folding.write(made, tmp_path / "dataset.nc")
+    transfers = xr.load_dataset(tmp_path / "dataset.nc", group=labels.TRANSFERS_GROUP)
     assert transfers.sizes["transfer"] == (2 + 40) * 3
     assert (transfers.ok == 1).all() and (transfers["size"] == 10**9).all()
     assert transfers.xrootd_begin.isnull().all() and (transfers.xrootd_direction == "").all()

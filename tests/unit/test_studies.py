@@ -15,13 +15,15 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.configuration import loading
-from tpcsweep.configuration.loading import Configuration, Imported, load
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.files import write_text
-from tpcsweep.published import published_studies
+from tpcsweep.analysis.publications.catalogue import published_studies
+from tpcsweep.common.files import write_text
+from tpcsweep.data.places import Imported
 from tpcsweep.running.products import ALWAYS
 from tpcsweep.running.studies import NEVER, Deployments, Studies, alternatives_pattern
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds import loading
+from tpcsweep.testbeds.loading import load
 
 from tests.support.commands import tpcsweep
 from tests.support.workflow import ROOT

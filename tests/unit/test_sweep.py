@@ -10,11 +10,11 @@ import pytest
 import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.parameters import DEPLOYMENT, Parameters
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import Grid, Sweep, cell_paths, expand, expected_seconds
-from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.sweeps.parameters import DEPLOYMENT, Parameters
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.sweep import Grid, Sweep, cell_paths, expand, expected_seconds
+from tpcsweep.testbeds.netns.settings import Netns
 
 from tests.support.projects import cases
 

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer, native, xrdcp
-from tpcsweep.tools.native import Copier, Progress
-from tpcsweep.xrootd import credentials
+from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.measuring.tools import native, xrdcp
+from tpcsweep.measuring.tools.native import Copier, Progress
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials, Place, Program, Tool, Transfer
 
 from tests.support.projects import cases, problems
 

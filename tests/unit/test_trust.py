@@ -14,15 +14,14 @@ import psutil
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tpcsweep import dataset
-from tpcsweep.dataset import tables
-from tpcsweep.files import creating_folder, note_checksum, replacing_file
-from tpcsweep.measure import transfers
-from tpcsweep.measure.files import Arrival, DestinationFiles, FirstBytes, reserve_memory
-from tpcsweep.measure.readings import Sampler, ThinnedHistory, sampled_series
-from tpcsweep.measure.transfers import CellTransfers, unfinished
-from tpcsweep.xrootd import monitoring
-from tpcsweep.xrootd.monitoring import Copy, parse_datagram
+from tpcsweep.common.files import creating_folder, note_checksum, replacing_file
+from tpcsweep.data import folding, tables
+from tpcsweep.deploying.xrootd import monitoring
+from tpcsweep.deploying.xrootd.monitoring import Copy, parse_datagram
+from tpcsweep.measuring import transfers
+from tpcsweep.measuring.readings import Sampler, ThinnedHistory, sampled_series
+from tpcsweep.measuring.transfer_files import Arrival, DestinationFiles, FirstBytes, reserve_memory
+from tpcsweep.measuring.transfers import CellTransfers, unfinished
 
 from tests.support import synthetic
 from tests.support.readings import ZERO
@@ -248,11 +247,11 @@ AXES = {"streams": [1, 2], "repetition": [1]}
 
 
 @pytest.fixture(scope="module")
-def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
-    return dataset.fold(synthetic.write_sweep(tmp_path_factory.mktemp("sweep"), AXES), AXES)
+def groups(tmp_path_factory: pytest.TempPathFactory) -> folding.Folded:
+    return folding.fold(synthetic.write_sweep(tmp_path_factory.mktemp("sweep"), AXES), AXES)
 
 
-def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> None:
+def test_a_table_of_transfers_ends_with_sum_and_mean(groups: folding.Folded) -> None:
     cell = tables.fastest(groups.summary, groups.transfers)
     found = tables.transfers_of_cell(groups.transfers, cell)
     assert list(found.index) == ["1", "2", "sum", "mean"]
@@ -267,7 +266,7 @@ def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> 
     assert means[["streams", "transfers"]].values.tolist() == [[1, 1], [2, 1]]
 
 
-def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time(groups: dataset.Folded) -> None:
+def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time(groups: folding.Folded) -> None:
     columns = {"stream": [0, 0, 1], "start": [0, 1, 0], "total": [1, 1, 2], "size": [10**9] * 3}
     three = groups.transfers.isel(transfer=[0, 0, 0])
     made = three.assign({name: ("transfer", values) for name, values in columns.items()})

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
-from tpcsweep.configuration import units
-from tpcsweep.configuration.problems import quoted
-from tpcsweep.configuration.units import Dimension, Quantity, UnitError, canonical, parse, show
-from tpcsweep.numbers import between, plain, short
+from tpcsweep.common.numbers import between, plain, short
+from tpcsweep.sweeps import units
+from tpcsweep.sweeps.problems import quoted
+from tpcsweep.sweeps.units import Dimension, Quantity, UnitError, canonical, parse, show
 
 from tests.support.commands import tpcsweep
 from tests.support.histories import times

@@ -12,12 +12,12 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from tpcsweep.testbeds.netns.servers import DeploymentProcess
+from tpcsweep.deploying.xrootd import credentials, obtaining, releases
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.deploying.xrootd.monitoring import LATE
+from tpcsweep.deploying.xrootd.releases import Release, ReleaseError
+from tpcsweep.testbeds.netns.namespace_servers import DeploymentProcess
 from tpcsweep.testbeds.node import starting
-from tpcsweep.xrootd import credentials, obtaining, releases
-from tpcsweep.xrootd import servers as xrootd
-from tpcsweep.xrootd.monitoring import LATE
-from tpcsweep.xrootd.releases import Release, ReleaseError
 
 from tests.support.releases import folder_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tpcsweep.configuration.problems import read_yaml
+from tpcsweep.sweeps.problems import read_yaml
 
 from tests.support.fuzzing import TEXTS, cases, taken
 from tests.support.projects import errors, problems

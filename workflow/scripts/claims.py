@@ -3,9 +3,9 @@
 
 from pathlib import Path
 
-from tpcsweep.claims.base import write_verdicts
-from tpcsweep.claims.judging import judge
-from tpcsweep.dataset import load
+from tpcsweep.analysis.claims.claim import write_verdicts
+from tpcsweep.analysis.claims.judging import judge
+from tpcsweep.data.opening import load
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0]):

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the dataset of a study."""
 
-from tpcsweep.linux import signals
+from tpcsweep.common import signals
 
 signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.dataset import DatasetError
-from tpcsweep.extras import MissingExtraError
-from tpcsweep.results import ResultsError
-from tpcsweep.running.folding import make_dataset
+from tpcsweep.common.extras import MissingExtraError
+from tpcsweep.data.cell_files import ResultsError
+from tpcsweep.data.reduction import DatasetError
 from tpcsweep.running.studies import Studies, exit_on_errors, require_planned
+from tpcsweep.running.study_dataset import make_dataset
 
 name = snakemake.wildcards.study
 studies = Studies(snakemake.config, only=name)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the stale cells of one deployment."""
 
-from tpcsweep.linux import signals
+from tpcsweep.common import signals
 
 signals.end_with_snakemake()
 
 from pathlib import Path
 
 from tpcsweep.running.studies import Studies, deployment_digest, exit_on_errors, require_planned
-from tpcsweep.testbeds import netns
+from tpcsweep.testbeds.netns import requirements
 
 name = snakemake.params.study
 study = Studies(snakemake.config, only=name)[name]
 if study.testbed.kind == "netns":
-    netns.enter()  # before any thread starts
+    requirements.enter()  # before any thread starts
 
 from tpcsweep.running.runner import deployment_errors, run
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fit every model to a dataset, and choose between them."""
 
-from tpcsweep.linux import signals
+from tpcsweep.common import signals
 
 signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.dataset import load
-from tpcsweep.models import fit_all
+from tpcsweep.analysis.models.saved_fits import fit_all
+from tpcsweep.data.opening import load
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0]), signals.interruptible():

@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from tpcsweep import pages
+from tpcsweep.pages import making
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0]):
-    pages.make_overview(Path(snakemake.output.page))
+    making.make_overview(Path(snakemake.output.page))

@@ -3,10 +3,10 @@
 
 from pathlib import Path
 
-from tpcsweep import pages
-from tpcsweep.planning.sections import SECTIONS
+from tpcsweep.analysis.page_sections import SECTIONS
+from tpcsweep.pages import making
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0]):
     dataset, page = Path(snakemake.input.dataset), Path(snakemake.output.page)
-    pages.make_page(dataset, page, listed=True, analyses=SECTIONS)
+    making.make_page(dataset, page, listed=True, analyses=SECTIONS)

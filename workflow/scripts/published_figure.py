@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from tpcsweep.published import FIGURES, published_figure
-from tpcsweep.published.base import make_figure
+from tpcsweep.analysis.publications.catalogue import FIGURES, published_figure
+from tpcsweep.analysis.publications.reproduction import make_figure
 from tpcsweep.running.studies import Studies, exit_on_errors
 
 name = snakemake.wildcards.study

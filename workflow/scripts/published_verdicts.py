@@ -4,7 +4,7 @@
 import json
 from pathlib import Path
 
-from tpcsweep.published.report import write_report
+from tpcsweep.analysis.publications.report import write_report
 from tpcsweep.running.studies import exit_on_errors
 
 studies = json.loads(Path(snakemake.input.terena2005).read_bytes())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute the cells of a simulated study."""
 
-from tpcsweep.linux import signals
+from tpcsweep.common import signals
 
 signals.end_with_snakemake()
 

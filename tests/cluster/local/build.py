@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tpcsweep.measure.provenance import commit
-from tpcsweep.xrootd.obtaining import obtain
-from tpcsweep.xrootd.releases import IN_IMAGE
+from tpcsweep.deploying.xrootd.obtaining import obtain
+from tpcsweep.deploying.xrootd.releases import IN_IMAGE
+from tpcsweep.measuring.provenance import commit
 
 from tests.support.private import in_private
 

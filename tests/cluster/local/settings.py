@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from tpcsweep.paths import Path
+from tpcsweep.deploying.paths.network_path import Path
 
 # Inside the world; /run is a file system of its own there, so these are the same for every cluster.
 STATE = File("/run/cluster")

@@ -23,8 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tpcsweep import paths
-from tpcsweep.processes import Commands
+from tpcsweep.common.processes import Commands
+from tpcsweep.deploying.paths import link as paths
+from tpcsweep.deploying.paths import network_path
 
 from tests.cluster.local import api, attached, groups, images, mounts, pki, policies, settings
 from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings
@@ -104,7 +105,7 @@ class World:
             path = self.settings.path(node)
             ends = (HUB, f"{node.gateway}/30"), (node.name, f"{node.address}/30")
             self.links.append(paths.connect(path, *ends, commands, STATE))
-            link, name = paths.INTERFACE, f"to-{node.name}"
+            link, name = network_path.INTERFACE, f"to-{node.name}"
             renamed = [f"link set {link} down", f"link set {link} name {name}", f"link set {name} up"]
             commands.batch(["ip"], [*renamed, f"route add {node.pods} via {node.address} dev {name}"])
             commands.batch(["ip", "-n", node.name], [f"route add default via {node.gateway} dev {link}"])
@@ -117,7 +118,7 @@ class World:
             commands.run([*inside(node), "iptables-restore", "--noflush"], policies.HOOK)
 
     def make_network_6(self, node: Node, hub: str, at_node: str, commands: Commands) -> None:
-        """A link of IPv6 beside that of IPv4: `paths.connect` has turned it off."""
+        """A link of IPv6 beside that of IPv4: `deploying.paths.link.connect` has turned it off."""
         at_hub, here = attached.link_6(node, hub, at_node)
         for prefix, link, lines in (([], hub, at_hub), (inside(node), at_node, here)):
             on = [f"net.ipv6.conf.{link}.disable_ipv6=0", "net.ipv6.conf.all.forwarding=1"]

@@ -9,13 +9,13 @@ import os
 import sys
 from pathlib import Path
 
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.linux import cgroups, namespaces
-from tpcsweep.measure.cell import measure
-from tpcsweep.testbeds import Request, netns
-from tpcsweep.testbeds.netns import state
+from tpcsweep.deploying.linux import cgroups, namespaces, rootless
+from tpcsweep.measuring.cell import measure
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds.interface import Request
+from tpcsweep.testbeds.netns import ownership, requirements
+from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.netns.testbed import brought_up
 
 MIB = 1 << 20
@@ -24,13 +24,13 @@ WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
 
 
 def main() -> None:
-    found: dict[str, object] = {"refused": netns.rootless.namespace_refusal() if os.geteuid() else ""}
-    netns.enter()
-    owner = state.Owner("uml", "deployment", os.getpid(), sys.argv[1])
+    found: dict[str, object] = {"refused": rootless.namespace_refusal() if os.geteuid() else ""}
+    requirements.enter()
+    owner = ownership.Owner("uml", "deployment", os.getpid(), sys.argv[1])
     Path(owner.logs).mkdir()
     settings = Netns(kind="netns", memory=64 * MIB)
     request = Request("uml", "deployment", WANTED, (), 0.0, Path(owner.logs), print)
-    with state.exclusive(owner), brought_up(settings, request, owner) as site:
+    with ownership.exclusive(owner), brought_up(settings, request, owner) as site:
         files = Measurement(until="files", files=3, max_time=120)
         found |= measure(site, WANTED, files, "u", lambda *_: None)
         found["provenance"] = site.provenance

@@ -8,10 +8,11 @@ import time
 from dataclasses import asdict
 from pathlib import Path as File
 
-from tpcsweep.linux.namespaces import socket_inside
-from tpcsweep.paths import Path, connect, verify
-from tpcsweep.paths.plan import segmentation_command
-from tpcsweep.processes import Commands
+from tpcsweep.common.processes import Commands
+from tpcsweep.deploying.linux.namespaces import socket_inside
+from tpcsweep.deploying.paths.link import connect
+from tpcsweep.deploying.paths.network_path import Path, segmentation_command
+from tpcsweep.deploying.paths.verification import verify
 
 NEAR, FAR = ("tpc-uml-a", "10.88.0.1/30"), ("tpc-uml-b", "10.88.0.2/30")
 DATAGRAMS = 5000

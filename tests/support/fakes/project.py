@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds.loading import load
 
 from tests.support import fakes, snakemakes, synthetic
 from tests.support.workflow import ROOT, wait_until

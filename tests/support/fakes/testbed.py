@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.running import runner
-from tpcsweep.testbeds import Request
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.testbeds.interface import Request
 
 from tests.support.fakes import FOLDER
 

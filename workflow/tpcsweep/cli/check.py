@@ -31,27 +31,26 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
     from rich.markup import escape
     from rich.table import Table
 
-    from tpcsweep import testbeds
-    from tpcsweep.configuration import checks
-    from tpcsweep.extras import missing_extras
-    from tpcsweep.linux.signals import interruptible
+    from tpcsweep.common.extras import missing_extras
+    from tpcsweep.common.signals import interruptible
     from tpcsweep.running.runner import deployment_errors
+    from tpcsweep.testbeds import interface, kinds, support
 
     if printed:
-        manifests = getattr(testbeds.load_testbed(study.testbed.kind), "manifests", None)
+        manifests = getattr(kinds.load_testbed(study.testbed.kind), "manifests", None)
         if manifests is None:
             raise click.UsageError(f"--print: testbed {study.testbed_name} is not of kind kubernetes")
         click.echo(yaml.safe_dump_all(manifests(study), sort_keys=False), nl=False)
         return
-    found: list[testbeds.Finding] = []
+    found: list[interface.Finding] = []
     if not alone:
-        problems = [*map(str, checks.check(study)), *missing_extras(checks.extras(study))]
-        found += [testbeds.Finding(study.name, "can be run", "failed", problem) for problem in problems]
+        problems = [*map(str, support.check(study)), *missing_extras(support.extras(study))]
+        found += [interface.Finding(study.name, "can be run", "failed", problem) for problem in problems]
     try:
         with interruptible():  # Ctrl-C ends a trial in order
-            found += testbeds.findings(study)
+            found += kinds.findings(study)
     except deployment_errors(study) as error:
-        found.append(testbeds.Finding(study.testbed_name, "can deploy", "failed", str(error)))
+        found.append(interface.Finding(study.testbed_name, "can deploy", "failed", str(error)))
     table = Table("subject", "check", "status", "reason")
     for one in found:
         table.add_row(one.subject, one.check, one.status, escape(one.reason))

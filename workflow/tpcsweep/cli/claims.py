@@ -22,9 +22,9 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     Example: tpcsweep claims results/demo
     """
     dataset = find_results_dataset(results)
-    from tpcsweep.claims.base import for_terminal
-    from tpcsweep.claims.judging import judge
-    from tpcsweep.dataset import load
+    from tpcsweep.analysis.claims.claim import for_terminal
+    from tpcsweep.analysis.claims.judging import judge
+    from tpcsweep.data.opening import load
 
     with exit_on():
         verdicts = judge(load(dataset))

@@ -33,22 +33,25 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     Example: tpcsweep compare results/demo:cores=0.15 results/demo:cores=0.6
              tpcsweep compare --fail-below 95% before.nc after.nc
     """  # noqa: D301 (click needs the \b)
-    from tpcsweep import comparing
-    from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import read_side
+    from tpcsweep.analysis import comparison
+    from tpcsweep.analysis.sides import read_side
+    from tpcsweep.sweeps.problems import ConfigurationError
 
-    with exit_on(ConfigurationError, comparing.ComparisonError):
-        one, other = comparing.load_side(read_side("base", base)), comparing.load_side(read_side("new", new))
-        found = comparing.compare(one, other, (base, new))
+    with exit_on(ConfigurationError, comparison.ComparisonError):
+        one, other = (
+            comparison.load_side(read_side("base", base)),
+            comparison.load_side(read_side("new", new)),
+        )
+        found = comparison.compare(one, other, (base, new))
         if output is not None:
             from tpcsweep.running.notebooks import make_notebook
 
-            comparing.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
+            comparison.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
             values = {"base": base, "new": new, "figures": str(output / "figures")}
             make_notebook("compare", output / "compare.html", values)
-    content = comparing.gated_content(found, fail_below)
+    content = comparison.gated_content(found, fail_below)
     pages = [] if output is None else [str((output / "compare.html").absolute())]
-    answer(as_json, content, comparing.overview(found), *pages)
+    answer(as_json, content, comparison.overview(found), *pages)
     if failures := content["gate"]["failures"]:
         click.echo("\n".join(["NEW does not meet --fail-below:", *failures]), err=True)
         raise SystemExit(1)

@@ -13,7 +13,7 @@ import click
 from tpcsweep.cli.options import SWEEP, TESTBED, answer, as_json, exit_on, find_results_dataset, output_option
 
 if TYPE_CHECKING:
-    from tpcsweep.configuration.loading import Configuration
+    from tpcsweep.sweeps.study import Configuration
 
 
 @click.command()
@@ -30,11 +30,11 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
 
     Example: tpcsweep crate results/demo
     """
-    from tpcsweep.archiving import write_crate
-    from tpcsweep.configuration import citation
-    from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.dataset import open_group
-    from tpcsweep.extras import MissingExtraError
+    from tpcsweep.common.extras import MissingExtraError
+    from tpcsweep.data.opening import open_group
+    from tpcsweep.running.archiving import write_crate
+    from tpcsweep.sweeps import citation
+    from tpcsweep.sweeps.problems import ConfigurationError
 
     with open_group(find_results_dataset(results)) as summary:
         attributes = summary.attrs
@@ -62,7 +62,7 @@ def _configuration_of(
 
     The result is None for an imported dataset, because a local file of the same name may differ from its sweep.
     """
-    from tpcsweep.configuration.loading import load
+    from tpcsweep.testbeds.loading import load
 
     if not (sweep or (results / "cells").exists() or (results / "cells.jsonl").exists()):
         return None

@@ -33,9 +33,9 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     Example: tpcsweep dataset --sweep surface
     """
     study = load_study(**options)
-    from tpcsweep import results
-    from tpcsweep.dataset import DatasetError
-    from tpcsweep.running import folding
+    from tpcsweep.data import cell_files
+    from tpcsweep.data.reduction import DatasetError
+    from tpcsweep.running import study_dataset
     from tpcsweep.running.status import count_cells
 
     if not study.folder.is_dir():
@@ -43,20 +43,20 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     if study.testbed.simulated and not study.cells_file.exists():
         raise click.ClickException(f"{study.cells_file}: no such file. Run `{study.command}`.")
     processes, running = os.cpu_count() or 1, False
-    with exit_on(DatasetError, results.ResultsError):
+    with exit_on(DatasetError, cell_files.ResultsError):
         if output is not None and not is_same(output, study.folder / "dataset.nc"):
-            folding.fold_snapshot(study, output, processes)
+            study_dataset.fold_snapshot(study, output, processes)
         else:
             require_writable(study.folder, "FILE.nc")
             output = study.folder / "dataset.nc"
             try:
-                results.lock_results(study.folder)
+                cell_files.lock_results(study.folder)
                 if not study.testbed.simulated:
-                    results.adopt(study)
-                folding.fold_study(study, output, processes)
-            except results.HeldError:
-                running, output = True, study.folder / folding.PARTIAL
-                folding.fold_snapshot(study, output, processes)
+                    cell_files.adopt(study)
+                study_dataset.fold_study(study, output, processes)
+            except cell_files.HeldError:
+                running, output = True, study.folder / study_dataset.PARTIAL
+                study_dataset.fold_snapshot(study, output, processes)
     counts = count_cells(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
     if running:

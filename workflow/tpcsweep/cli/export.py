@@ -21,11 +21,11 @@ def export(form: str, results: Path, output: Path | None) -> None:
 
     Example: tpcsweep export csv results/demo -o demo.csv
     """
-    from tpcsweep import exporting
-    from tpcsweep.dataset import load
-    from tpcsweep.dataset.tables import csv_text, table
-    from tpcsweep.extras import MissingExtraError
-    from tpcsweep.files import write_text
+    from tpcsweep.common.extras import MissingExtraError
+    from tpcsweep.common.files import write_text
+    from tpcsweep.data import exporting
+    from tpcsweep.data.opening import load
+    from tpcsweep.data.tables import csv_text, table
 
     dataset = find_results_dataset(results)
     with exit_on(MissingExtraError):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from tpcsweep.cli.options import answer, as_json, exit_on, load_study, study_options
-from tpcsweep.numbers import counted, short
+from tpcsweep.common.numbers import counted, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tpcsweep.configuration.loading import Configuration
-    from tpcsweep.configuration.parameters import Value
+    from tpcsweep.sweeps.parameters import Value
+    from tpcsweep.sweeps.study import Configuration
 
 
 @click.command()
@@ -29,8 +29,8 @@ def grid(as_json: bool, **options: str | None) -> None:
 
     Example: tpcsweep grid --sweep smoke
     """
-    from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.running.studies import require_runnable
+    from tpcsweep.sweeps.problems import ConfigurationError
 
     study = load_study(**options)
     with exit_on(ConfigurationError):
@@ -45,7 +45,7 @@ def grid_table(study: Configuration) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
 
-    from tpcsweep.configuration.parameters import show_value
+    from tpcsweep.sweeps.parameters import show_value
 
     grid = study.grid
     axes = Table("axis", "values")
@@ -65,7 +65,7 @@ def grid_table(study: Configuration) -> RenderableType:
 
 def grid_summary(study: Configuration) -> str:
     """Describe the grid in one line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
-    from tpcsweep.configuration.sweep import REPETITION, expected_seconds
+    from tpcsweep.sweeps.sweep import REPETITION, expected_seconds
 
     grid, testbed = study.grid, study.testbed
     axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
@@ -77,14 +77,14 @@ def grid_summary(study: Configuration) -> str:
         seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds
         expected = f"simulated: about {_duration(seconds)} of CPU time"
     if (moved := testbed.most_bytes(grid)) is not None:
-        from tpcsweep.configuration.checks import rounded
+        from tpcsweep.testbeds.rules import rounded
 
         expected += f", at most {rounded(int(moved))} moved" if moved < inf else ", any number of bytes moved"
     return f"{study.name} on {study.testbed_name}: {cells} in {deployments} ({', '.join(parts)}), {expected}"
 
 
 def _values(name: str, values: Iterable[Value]) -> str:
-    from tpcsweep.configuration.parameters import show_value
+    from tpcsweep.sweeps.parameters import show_value
 
     return ", ".join(show_value(name, value) for value in values)
 

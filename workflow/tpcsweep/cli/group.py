@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from tpcsweep.cli import frame
-from tpcsweep.installation import PACKAGE
+from tpcsweep.common.installation import PACKAGE
 
 _MODULES = {module.name.rstrip("_"): module.name for module in iter_modules([str(PACKAGE / "cli")])}
 """Modules by names without "_", which `import_` has because Python reserves the word."""
@@ -36,7 +36,7 @@ class Commands(click.Group):
         """Return the command of a line; the error for an unknown one names the nearest."""
         unknown = not args[0].startswith("-") and self.get_command(context, args[0]) is None
         if unknown and not context.resilient_parsing:
-            from tpcsweep.configuration.problems import suggest
+            from tpcsweep.sweeps.problems import suggest
 
             known = self.list_commands(context)
             raise click.UsageError(f"no command {args[0]!r}: {suggest(args[0], known)}", context)

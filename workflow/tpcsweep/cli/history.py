@@ -29,17 +29,18 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     dataset = find_results_dataset(results)
     if dataset == results:
         raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
-    from tpcsweep import pages
-    from tpcsweep.extras import MissingExtraError
-    from tpcsweep.history import failures, runs, summary
+    from tpcsweep.analysis.history import history_page, runs
+    from tpcsweep.analysis.history.change_points import failures, summary
+    from tpcsweep.common.extras import MissingExtraError
+    from tpcsweep.pages import making
 
     folder = dataset.with_name(runs.FOLDER)
     with exit_on(runs.HistoryError, MissingExtraError):
-        told = pages.make_history(dataset, folder)
+        told = history_page.make_history(dataset, folder)
     if as_json:
         click.echo((folder / "history.json").read_bytes())
     else:
-        click.echo("\n".join([*summary(told), str((folder / pages.PAGE).absolute())]))
+        click.echo("\n".join([*summary(told), str((folder / making.PAGE).absolute())]))
     if found := failures(told, fail_on):
         click.echo("\n".join(["new since the last run:", *found]), err=True)
         raise SystemExit(1)

@@ -29,13 +29,15 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
 
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
-    from tpcsweep import dataset
-    from tpcsweep.configuration.loading import config_arguments, load_import
-    from tpcsweep.configuration.places import DATASET, STORE, SUFFIX, load_dataset
-    from tpcsweep.configuration.problems import ConfigurationError, refused
-    from tpcsweep.dataset.opening import copy_dataset
-    from tpcsweep.extras import MissingExtraError
-    from tpcsweep.importing import iperf3, tables
+    from tpcsweep.common.extras import MissingExtraError
+    from tpcsweep.data import folding
+    from tpcsweep.data import tables as dataset
+    from tpcsweep.data.importing import iperf3, table_import
+    from tpcsweep.data.opening import copy_dataset
+    from tpcsweep.data.places import DATASET, STORE, SUFFIX, load_dataset
+    from tpcsweep.sweeps.problems import ConfigurationError, refused
+    from tpcsweep.sweeps.study import config_arguments
+    from tpcsweep.testbeds.loading import load_import
 
     notes: list[str] = []
     with exit_on(ConfigurationError, MissingExtraError):
@@ -51,7 +53,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 settings, rows, skipped = iperf3.read_results(file)
                 name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).lstrip("._-") or "imported"
                 folder = _free(results / name)
-                folded = tables.import_rows(settings, rows, file, name, skipped)
+                folded = table_import.import_rows(settings, rows, file, name, skipped)
             else:
                 name, settings = load_import(source, Path())
                 given = table or (Path(settings.file) if settings.file else None)
@@ -59,10 +61,10 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
                     allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
                     raise refused("file", repr(str(given)) if given else "nothing", allowed, source)
                 file, folder = given, _free(results / name)
-                folded = tables.import_table(settings, file, name)
-            dataset.write(folded, folder / DATASET, tables.history_line(settings, folded, file))
+                folded = table_import.import_table(settings, file, name)
+            folding.write(folded, folder / DATASET, table_import.history_line(settings, folded, file))
             dataset.write_table(folded.summary, folder / "cells.csv")
-            notes = tables.import_notes(folded)
+            notes = table_import.import_notes(folded)
     made = folder / DATASET
     content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
     command = shlex.join(["snakemake", *config_arguments({"dataset": made})])

@@ -27,14 +27,14 @@ def init(folder: Path) -> None:
 
     Example: tpcsweep init sweeps
     """
-    from tpcsweep.installation import PACKAGE, SHIPPED
+    from tpcsweep.common.installation import PACKAGE, SHIPPED
 
     with exit_on():
         if found := [name for name in ("Snakefile", *PARTS, *PROFILES) if os.path.lexists(folder / name)]:
             raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
         for part in PARTS:
             shutil.copytree(SHIPPED / part, folder / part)
-        shutil.copy(PACKAGE / "templates/Snakefile", folder)
+        shutil.copy(PACKAGE / "pages/templates/Snakefile", folder)
         for name in PROFILES:
             (folder / name).symlink_to(f"profiles/{name}")
     click.echo(f"{folder.absolute()}: change config/, then run `snakemake` in that folder")

@@ -19,8 +19,8 @@ from tpcsweep.cli import frame
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tpcsweep.configuration import units
-    from tpcsweep.configuration.loading import Configuration
+    from tpcsweep.sweeps import units
+    from tpcsweep.sweeps.study import Configuration
 
 UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")  # number without a unit
 CONFIG = Path("config/config.yaml")
@@ -60,14 +60,14 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # older click has no a
     name = "amount"
 
     def __init__(self, known: units.Quantity | str, *, several: bool = False) -> None:
-        """Take a quantity, or the name of one in `configuration.units`; with `several`, commas separate values."""
+        """Take a quantity, or the name of one in `sweeps.units`; with `several`, commas separate values."""
         self._known, self._several = known, several
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
         """Return the number in base units, a list of several, or None for null; return other types unchanged."""
         from pydantic_core import PydanticCustomError
 
-        from tpcsweep.configuration import units
+        from tpcsweep.sweeps import units
 
         if not isinstance(value, str):
             return value
@@ -112,7 +112,7 @@ def is_same(one: Path, other: Path) -> bool:
 
 def settings(**options: str | None) -> dict[str, Any]:
     """Return the workflow's configuration: config/config.yaml of the current folder, then the options."""
-    from tpcsweep.configuration.problems import read_yaml
+    from tpcsweep.sweeps.problems import read_yaml
 
     given = read_yaml(CONFIG, str(CONFIG)) if CONFIG.is_file() else {"testbed": "netns"}
     if options.get("sweep") is not None:
@@ -122,8 +122,8 @@ def settings(**options: str | None) -> dict[str, Any]:
 
 def load_study(**options: str | None) -> Configuration:
     """Load the sweep of the configuration and the options; a configuration error ends the command."""
-    from tpcsweep.configuration.loading import load
-    from tpcsweep.configuration.problems import ConfigurationError
+    from tpcsweep.sweeps.problems import ConfigurationError
+    from tpcsweep.testbeds.loading import load
 
     given = settings(**options)
     if "sweep" not in given and not CONFIG.exists():
@@ -137,9 +137,9 @@ def load_study(**options: str | None) -> Configuration:
 
 def find_results_dataset(path: Path) -> Path:
     """Return the dataset of a results folder, or the file itself; end the command if it is unusable."""
-    from tpcsweep.configuration.places import find_dataset
-    from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.dataset.opening import require_dataset
+    from tpcsweep.data.opening import require_dataset
+    from tpcsweep.data.places import find_dataset
+    from tpcsweep.sweeps.problems import ConfigurationError
 
     with exit_on(ConfigurationError):
         file = find_dataset(path)

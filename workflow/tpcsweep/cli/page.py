@@ -34,8 +34,8 @@ def page(results: Path, output: Path | None) -> None:
 
     Example: tpcsweep page examples/surface.nc
     """
-    from tpcsweep import pages
-    from tpcsweep.planning.sections import SECTIONS
+    from tpcsweep.analysis.page_sections import SECTIONS
+    from tpcsweep.pages import making
 
     if (found := _dataset_of_run(results, output)) is not None:
         dataset, output = found
@@ -45,10 +45,10 @@ def page(results: Path, output: Path | None) -> None:
             output = _page_of_file(dataset)
         elif output is None:
             require_writable(dataset.parent, "FILE.html")
-            output = dataset.with_name(pages.PAGE)
+            output = dataset.with_name(making.PAGE)
 
     with exit_on():
-        pages.make_page(dataset, output, analyses=SECTIONS)
+        making.make_page(dataset, output, analyses=SECTIONS)
     click.echo(output.absolute())
 
 
@@ -57,12 +57,12 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
 
     Snakemake's own page is never replaced.
     """
-    from tpcsweep.configuration.loading import load
-    from tpcsweep.configuration.places import RESULTS
-    from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.dataset import DatasetError
-    from tpcsweep.running.folding import PARTIAL, fold_snapshot
+    from tpcsweep.data.places import RESULTS
+    from tpcsweep.data.reduction import DatasetError
     from tpcsweep.running.status import run_under_way
+    from tpcsweep.running.study_dataset import PARTIAL, fold_snapshot
+    from tpcsweep.sweeps.problems import ConfigurationError
+    from tpcsweep.testbeds.loading import load
 
     for folder in (results, RESULTS / results):
         if "config" in (run := run_under_way(folder)):
@@ -81,7 +81,7 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
 
 def _page_of_file(dataset: Path) -> Path:
     """Return results/NAME.html for the page of a file, which is no page of a sweep or of all sweeps."""
-    from tpcsweep.configuration.places import DATASET, RESULTS
+    from tpcsweep.data.places import DATASET, RESULTS
 
     name = dataset.resolve().parent.name if dataset.name == DATASET else dataset.stem
     return RESULTS / (f"{name}.html" if name != "index" else "index.nc.html")

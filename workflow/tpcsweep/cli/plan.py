@@ -20,7 +20,7 @@ from tpcsweep.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tpcsweep.planning.recommendations import Answer
+    from tpcsweep.analysis.plans.recommendations import Answer
 
 
 class QuestionCommand(click.Command):
@@ -32,8 +32,7 @@ class QuestionCommand(click.Command):
 
 @cache
 def _options() -> list[click.Option]:
-    from tpcsweep.configuration.parameters import Parameters, quantity
-    from tpcsweep.planning import KNOBS
+    from tpcsweep.sweeps.parameters import KNOBS, Parameters, quantity
 
     options = []
     for name, field in Parameters.model_fields.items():
@@ -81,8 +80,8 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
     given = {key: value for key, value in asked.items() if source(key) is not default}
     dataset = find_results_dataset(results)
-    from tpcsweep.models.cache import fits_of
-    from tpcsweep.planning import recommendations as planning
+    from tpcsweep.analysis.models.cache import fits_of
+    from tpcsweep.analysis.plans import recommendations as planning
 
     question = {"target": target, **given}
     with exit_on(*planning.EXPECTED):
@@ -100,7 +99,7 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
 
 def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
     """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
-    from tpcsweep.configuration.units import RATE
+    from tpcsweep.sweeps.units import RATE
 
     if len(words) > 1 and UNITLESS.fullmatch(words[0]) and words[1] in RATE.units:
         words = (" ".join(words[:2]), *words[2:])
@@ -120,10 +119,10 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
 
 
 def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
-    from tpcsweep.figures import save
-    from tpcsweep.files import write_json, write_text
-    from tpcsweep.planning.drawing import draw
-    from tpcsweep.planning.recommendations import as_csv
+    from tpcsweep.analysis.plans.plan_plots import draw
+    from tpcsweep.analysis.plans.recommendations import as_csv
+    from tpcsweep.common.files import write_json, write_text
+    from tpcsweep.pages.figures import save
     from tpcsweep.running.notebooks import make_notebook
 
     assert answer.table is not None

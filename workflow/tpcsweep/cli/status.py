@@ -23,9 +23,9 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
 
     Measure the disturbed cells again: rm $(tpcsweep status --flag disturbed) && snakemake
     """
-    from tpcsweep.configuration.problems import suggest
-    from tpcsweep.flags import FLAGS
+    from tpcsweep.data.flags import FLAGS
     from tpcsweep.running.status import count_cells, flagged_files, run_under_way, status_table
+    from tpcsweep.sweeps.problems import suggest
 
     if flag is not None and flag not in FLAGS:
         raise click.BadParameter(f"no flag {flag!r}: {suggest(flag, FLAGS)}", param_hint="--flag")

@@ -16,16 +16,11 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from tpcsweep.configuration.parameters import value_text
-from tpcsweep.configuration.sweep import REPETITION, cell_paths
-from tpcsweep.dataset import STATUS, flag_masks, flagged
-from tpcsweep.dataset.labels import data_origin
-from tpcsweep.figures.grid import arrange_axes
-from tpcsweep.figures.labels import name_text
-from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.flags import FLAGS, GRADES, graded
-from tpcsweep.numbers import between, short
-from tpcsweep.pages.cells import Cells, doubtful, grid_cells
+from tpcsweep.common.numbers import between, short
+from tpcsweep.data.flags import FLAGS, GRADES, graded
+from tpcsweep.data.labels import STATUS, data_origin, flag_masks, flagged
+from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
+from tpcsweep.pages.cell_columns import Cells, doubtful, grid_cells
 from tpcsweep.pages.contract import (
     Again,
     Axis,
@@ -39,10 +34,14 @@ from tpcsweep.pages.contract import (
     Texts,
     Transfers,
 )
+from tpcsweep.pages.figures.axis_labels import name_text
+from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
+from tpcsweep.pages.figures.panel_grid import arrange_axes
 from tpcsweep.pages.findings import Change, disturbance, findings
 from tpcsweep.pages.gains import Forecast, Gains, gains
 from tpcsweep.pages.remedies import Remedies
-from tpcsweep.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
+from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.sweep import REPETITION, cell_paths
 
 SERIES_BYTES = 1_500_000  # bytes of all cells' series together, before encoding as text
 _FINEST, _COARSEST = 160, 24

@@ -50,7 +50,7 @@ class CellColumns(TypedDict):
     value: Texts  # throughput, Gbit/s
     low: Texts
     high: Texts
-    status: list[int]  # place in `dataset.STATUS`
+    status: list[int]  # place in `data.labels.STATUS`
     flags: list[int]
     limit: list[int]  # place of the limit, or -1
     second: list[int]  # place of the second limit, or -1

@@ -13,18 +13,17 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.claims.effects import mean_ratio
-from tpcsweep.comparing.effects import RUN_TO_RUN
-from tpcsweep.configuration.parameters import value_text
-from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import STATUS, flagged
-from tpcsweep.flags import FLAGS, graded
-from tpcsweep.numbers import between, counted, short
-from tpcsweep.pages.cells import FULL, Cells, doubtful, grid_cells
+from tpcsweep.common.numbers import between, counted, short
+from tpcsweep.data.effects import mean_ratio
+from tpcsweep.data.flags import FLAGS, graded
+from tpcsweep.data.labels import STATUS, flagged
+from tpcsweep.data.run_effects import RUN_TO_RUN
+from tpcsweep.data.variables import LIMIT_NAMES, REMEDIES, alternatives
+from tpcsweep.pages.cell_columns import FULL, Cells, doubtful, grid_cells
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.remedies import Remedies
-from tpcsweep.planning import KNOBS
-from tpcsweep.variables import LIMIT_NAMES, REMEDIES, alternatives
+from tpcsweep.sweeps.parameters import KNOBS, value_text
+from tpcsweep.sweeps.sweep import REPETITION
 
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
 _MOST_RTTS = 4  # RTTs with a cheapest setting in a sentence

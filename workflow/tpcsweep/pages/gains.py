@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.configuration.parameters import value_text
-from tpcsweep.figures.labels import name_text
-from tpcsweep.variables import REMEDIES
+from tpcsweep.data.variables import REMEDIES
+from tpcsweep.pages.figures.axis_labels import name_text
+from tpcsweep.sweeps.parameters import value_text
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from tpcsweep.claims.effects import mean_ratio
-from tpcsweep.comparing.effects import RUN_TO_RUN
-from tpcsweep.configuration.parameters import DEPLOYMENT, value_text
-from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.numbers import CONFIDENCE, between, counted, short
-from tpcsweep.pages.cells import Cells
+from tpcsweep.common.numbers import CONFIDENCE, between, counted, short
+from tpcsweep.data.effects import mean_ratio
+from tpcsweep.data.run_effects import RUN_TO_RUN
+from tpcsweep.data.variables import REMEDIES, Remedy, alternatives
+from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.gains import Gains
-from tpcsweep.variables import REMEDIES, Remedy, alternatives
+from tpcsweep.sweeps.parameters import DEPLOYMENT, value_text
+from tpcsweep.sweeps.sweep import REPETITION
 
 _SCATTER = np.sqrt(2) * RUN_TO_RUN  # of a pair's two cells between runs, which their intervals do not contain
 _HERE, _FROM_HERE, _WITH_LIMIT = "here", "from here", "in cells with this limit"

@@ -6,16 +6,17 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from tpcsweep import processes, results, testbeds
-from tpcsweep.configuration.checks import extras
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.extras import MissingExtraError, missing_extras
-from tpcsweep.files import is_file
-from tpcsweep.linux import signals
-from tpcsweep.running import folding, live, progress
+from tpcsweep.common import processes, signals
+from tpcsweep.common.extras import MissingExtraError, missing_extras
+from tpcsweep.common.files import is_file
+from tpcsweep.data import cell_files
+from tpcsweep.running import live, progress, study_dataset
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
 from tpcsweep.running.studies import Studies
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds import kinds
+from tpcsweep.testbeds.support import extras
 
 Ending = Literal["complete", "incomplete", "failed"]
 """End of a run: all cells measured, some not measured, or a job failed."""
@@ -24,11 +25,11 @@ MOST_LINES = 3  # most lines about sweeps at the end of a run
 
 def begin_run(studies: Studies) -> None:
     """Lock the results, and try each testbed that will measure; exit the process if that fails."""
-    os.environ[folding.CLEARS_AT_END] = "at its end"
+    os.environ[study_dataset.CLEARS_AT_END] = "at its end"
     tried: set[str] = set()
     try:
         for study in studies.values():
-            results.lock_results(study.folder)
+            cell_files.lock_results(study.folder)
         for measured in studies.measured:
             stale = len(studies.stale[measured.folder.name])
             config = {"config": measured.requested, "root": str(Path.cwd())}
@@ -38,7 +39,7 @@ def begin_run(studies: Studies) -> None:
             if stale and measured.testbed_file not in tried:
                 tried.add(measured.testbed_file)
                 _try(measured)
-    except (results.ResultsError, OSError) as error:
+    except (cell_files.ResultsError, OSError) as error:
         sys.exit(str(error))
 
 
@@ -46,19 +47,19 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
     """Print results and pages, notify the user, and exit with 1 if cells could not be measured in a successful run."""
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
-        results.empty_staging(study)
+        cell_files.empty_staging(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     not_measured = 0
     for study in studies.sweeps:
         if not study.testbed.simulated:
-            folding.clear_unmeasured(study)
+            study_dataset.clear_unmeasured(study)
         status = count_cells(study)
         not_measured += status.not_measured
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         line = f"{study.folder.name}: {_line(study, status)}"
         (incomplete if status.missing else complete).append(line)
         live.end_page(study, line)
-        folding.remove_partial(study)
+        study_dataset.remove_partial(study)
         if told := notify(study, studies.notify, ending, status):
             failures.append(told)
     lines = [*incomplete, *complete]
@@ -105,7 +106,7 @@ def _try(study: Configuration) -> None:
         if lacking := missing_extras(extras(study)):
             raise MissingExtraError("\n".join(lacking))
         with signals.interruptible():  # Ctrl-C ends the trial, which removes its servers
-            testbeds.require(study)
+            kinds.require(study)
     except deployment_errors(study) as error:
         sys.exit(str(error))
 
@@ -118,7 +119,7 @@ def _line(study: Configuration, status: Status) -> str:
     said = f"{status.measured} of {status.cells} cells {how}"
     said += f", {status.flagged} with a warning" if status.flagged else ""
     said += f", {status.failed} failed" if status.failed else ""
-    if holes := folding.holes(study.folder):
+    if holes := study_dataset.holes(study.folder):
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
         said += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
     return said

@@ -14,13 +14,13 @@ from typing import Any
 
 import orjson
 
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.files import replacing_file, write_text
-from tpcsweep.flags import graded
-from tpcsweep.numbers import short
+from tpcsweep.common.files import replacing_file, write_text
+from tpcsweep.common.numbers import short
+from tpcsweep.data.flags import graded
+from tpcsweep.pages.rendering import render
 from tpcsweep.running.progress import exclusive, read_progress, time_left, until
 from tpcsweep.running.status import current_contents
-from tpcsweep.templates import render
+from tpcsweep.sweeps.study import Configuration
 
 PAGE = "live.html"
 _CELLS = ".live"  # name of the file with the outcome of each cell so far

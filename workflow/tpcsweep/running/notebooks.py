@@ -17,9 +17,10 @@ from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 from traitlets.config import Config
 
-from tpcsweep import processes, templates
-from tpcsweep.files import write_text
-from tpcsweep.installation import SHIPPED
+from tpcsweep.common import processes
+from tpcsweep.common.files import write_text
+from tpcsweep.common.installation import SHIPPED
+from tpcsweep.pages import rendering
 
 LONGEST = 64  # most characters of a folder for sockets, whose names have at most 107 (unix(7))
 FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, for a TMPDIR that is too long
@@ -89,7 +90,7 @@ def _told(name: str) -> Iterator[None]:
 
 def export_notebook(notebook: Path, output: Path) -> None:
     """Write an executed notebook as one HTML file that needs no network."""
-    config = Config({"TemplateExporter": {"extra_template_basedirs": [str(templates.FOLDER / "notebooks")]}})
+    config = Config({"TemplateExporter": {"extra_template_basedirs": [str(rendering.FOLDER / "notebooks")]}})
     with _alone():
         exporter = HTMLExporter(config=config, template_name="offline", embed_images=True)  # type: ignore[no-untyped-call]
         html, _ = exporter.from_filename(str(notebook))

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from tpcsweep.files import replacing_file, write_text
-from tpcsweep.flags import FLAGS, graded
-from tpcsweep.numbers import between, counted, short
+from tpcsweep.common.files import replacing_file, write_text
+from tpcsweep.common.numbers import between, counted, short
+from tpcsweep.data.flags import FLAGS, graded
 
 if TYPE_CHECKING:
-    from tpcsweep.measure.steady import Steady
+    from tpcsweep.measuring.steady import Steady
 
 FILE = ".progress"
 """Name of the file with a run's state, which its jobs write and everybody may read."""

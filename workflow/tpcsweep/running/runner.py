@@ -17,19 +17,21 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from tpcsweep import results, testbeds
-from tpcsweep.configuration.checks import count_files
-from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.sweep import Cell
-from tpcsweep.errors import BrokenError, FaultError
-from tpcsweep.extras import MissingExtraError
-from tpcsweep.flags import BROKEN, graded
-from tpcsweep.linux import signals
-from tpcsweep.measure import provenance
+from tpcsweep.common import signals
+from tpcsweep.common.errors import BrokenError, FaultError
+from tpcsweep.common.extras import MissingExtraError
+from tpcsweep.common.numbers import BYTES
+from tpcsweep.data import cell_files
+from tpcsweep.data.flags import BROKEN, graded
+from tpcsweep.data.variables import CPU_LIMITS
+from tpcsweep.measuring import provenance
 from tpcsweep.running import live
 from tpcsweep.running.progress import JobProgress
-from tpcsweep.testbeds import Deployment
-from tpcsweep.variables import BYTES, CPU_LIMITS
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.sweep import Cell
+from tpcsweep.testbeds import interface, kinds
+from tpcsweep.testbeds.interface import Deployment
+from tpcsweep.testbeds.rules import count_files
 
 CELL_MARGIN = 60.0  # most seconds that a cell may take beyond its longest measurement
 GIVE_UP_AFTER = 3
@@ -61,7 +63,7 @@ class Task(NamedTuple):
     @property
     def current(self) -> bool:
         """Whether this or another job has measured the cell."""
-        return not (results.stale(self.place, self.spec) and results.stale(self.staged, self.spec))
+        return not (cell_files.stale(self.place, self.spec) and cell_files.stale(self.staged, self.spec))
 
 
 def run(configuration: Configuration, deployment: str, logs: Path) -> None:
@@ -72,7 +74,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     and commands are written to the folder `logs`. Raises one of `deployment_errors` if a removal failed.
     """
     tasks = _tasks(configuration, deployment)
-    stale = [task for task in tasks if not results.publish(task.staged, task.place, task.spec)]
+    stale = [task for task in tasks if not cell_files.publish(task.staged, task.place, task.spec)]
     if not stale:
         return
     with signals.interruptible(), JobProgress(configuration.name, deployment, configuration.folder) as shown:
@@ -80,8 +82,8 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         job = _Job(configuration, deployment, stale, logs, shown)
         reason = job.measure()
         for task in stale:
-            if not results.publish(task.staged, task.place, task.spec):
-                results.write_placeholder(task.place, task.spec, reason or DAMAGED)
+            if not cell_files.publish(task.staged, task.place, task.spec):
+                cell_files.write_placeholder(task.place, task.spec, reason or DAMAGED)
         if missing := [task for task in job.remaining if task.earlier is None]:
             shown.skip(len(missing), reason)
     live.update_page(configuration, job.outcomes())
@@ -89,7 +91,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
 
 def deployment_errors(configuration: Configuration) -> tuple[type[Exception], ...]:
     """Return the exceptions of a deployment, or of reaping, whose messages need no traceback."""
-    return (*testbeds.load_testbed(configuration.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
+    return (*kinds.load_testbed(configuration.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
 
 
 class _Job:
@@ -102,9 +104,9 @@ class _Job:
         self.remaining = deque(tasks)
         self._measured: dict[str, dict[str, Any]] = {}  # records of the cells that this job measured, by path
         self._retried = False
-        self._testbed = testbeds.load_testbed(configuration.testbed.kind)
+        self._testbed = kinds.load_testbed(configuration.testbed.kind)
         longest = configuration.sweep.measurement.bounds[1]
-        self._request = testbeds.Request(
+        self._request = interface.Request(
             sweep=configuration.name,
             testbed=configuration.testbed_name,
             deployment=deployment,
@@ -202,14 +204,14 @@ class _Job:
         Raises BrokenError if the measurement did not start, or the cell did not cause the deployment's failure.
         """
         self._shown.show_throughput(None, 0.0)
-        started = results.utc_timestamp()
+        started = cell_files.utc_timestamp()
         asked, how = task.cell.parameters, self._configuration.sweep.measurement
         result = self._testbed.measure(site, asked, how, task.prefix, self._shown.show_throughput)
-        record = results.cell_record(task.spec, result, {"started": started, **origin})
+        record = cell_files.cell_record(task.spec, result, {"started": started, **origin})
         if task.earlier is not None:
             record = better_measurement(task.earlier, record)
         self._measured[task.cell.path] = record
-        results.write_cell(task.staged, task.spec, record)
+        cell_files.write_cell(task.staged, task.spec, record)
         self._shown.end(task.cell.path, record["status"], record["summary"]["throughput"], record["flags"])
         return result
 
@@ -217,7 +219,7 @@ class _Job:
 def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
     tasks = []
     for number, cell in enumerate(configuration.grid.deployments[deployment]):
-        place, staged = configuration.cell_file(cell), results.staged_file(configuration, cell)
+        place, staged = configuration.cell_file(cell), cell_files.staged_file(configuration, cell)
         tasks.append(Task(cell, place, staged, cell_spec(configuration, cell), f"c{number}"))
     return tasks
 

@@ -12,13 +12,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep import locks, results
-from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.parameters import complete
-from tpcsweep.flags import graded
-from tpcsweep.numbers import counted, short
-from tpcsweep.results import DamagedError, parse_cell
-from tpcsweep.running import folding, progress
+from tpcsweep.common import locks
+from tpcsweep.common.numbers import counted, short
+from tpcsweep.data import cell_files
+from tpcsweep.data.cell_files import DamagedError, parse_cell
+from tpcsweep.data.flags import graded
+from tpcsweep.running import progress, study_dataset
+from tpcsweep.sweeps.parameters import complete
+from tpcsweep.sweeps.study import Configuration, cell_spec
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Status:
 
 def count_cells(study: Configuration) -> Status:
     found: Counter[str] = Counter()
-    tried = {path for hole in folding.holes(study.folder) for path in hole.cells}
+    tried = {path for hole in study_dataset.holes(study.folder) for path in hole.cells}
     for path, content in current_contents(study):
         if content is None:
             found["not_measured" if path in tried else "left"] += 1
@@ -75,7 +76,7 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
     ):
         rows.add_row(str(count), state, meaning)
     parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
-    for hole in folding.holes(study.folder):
+    for hole in study_dataset.holes(study.folder):
         parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
     if run := run_under_way(study.folder):
         parts += _run_lines(run)
@@ -86,7 +87,7 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
 
 def run_under_way(folder: Path) -> dict[str, Any]:
     """Return the pid and the state of the run under way in a results folder; {} if there is none."""
-    pid = locks.lock_holder(folder / results.LOCK)
+    pid = locks.lock_holder(folder / cell_files.LOCK)
     return {} if pid is None else {"pid": pid, **progress.read_progress(folder)}
 
 
@@ -130,9 +131,9 @@ def current_contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any]
         return
     for cell in study.grid.cells:
         content = None
-        for file in (study.cell_file(cell), results.staged_file(study, cell)):
-            if content is None and not results.stale(file, cell_spec(study, cell)):
+        for file in (study.cell_file(cell), cell_files.staged_file(study, cell)):
+            if content is None and not cell_files.stale(file, cell_spec(study, cell)):
                 # A concurrent run may move the file.
                 with contextlib.suppress(DamagedError, FileNotFoundError):
-                    content = results.read_cell(file)
+                    content = cell_files.read_cell(file)
         yield cell.path, content

@@ -17,12 +17,13 @@ from typing import Any, Self
 
 import psutil
 
-from tpcsweep import results
-from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import Configuration, Study, cell_spec, studies
-from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import Cell
+from tpcsweep.data import cell_files
 from tpcsweep.running.products import NOTEBOOKS
+from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.sweep import Cell
+from tpcsweep.testbeds.loading import Study, studies
+from tpcsweep.testbeds.support import require_supported
 
 NEVER = "(?!)"  # regular expression that matches nothing
 NOW = "/proc/self/task"
@@ -97,7 +98,7 @@ class Studies(dict[str, Study]):
             for study in found.sweeps:
                 if study.testbed.simulated or found.stale[study.folder.name]:
                     require_supported(study)
-        except (ConfigurationError, results.ResultsError) as error:
+        except (ConfigurationError, cell_files.ResultsError) as error:
             sys.exit(str(error))
         return found
 
@@ -212,7 +213,7 @@ def require_runnable(study: Configuration) -> None:
 def stale_cells(study: Configuration) -> Iterator[Cell]:
     """Yield the cells of a measured study whose files are missing or not current."""
     for cell in study.grid.cells:
-        if results.stale(study.cell_file(cell), cell_spec(study, cell)):
+        if cell_files.stale(study.cell_file(cell), cell_spec(study, cell)):
             yield cell
 
 

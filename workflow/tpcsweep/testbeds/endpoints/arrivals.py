@@ -6,9 +6,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tpcsweep.client import Channel, Client, Event
+from tpcsweep.common.urls import OwnFile
+from tpcsweep.measuring.client.client_process import Channel, Client, Event
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
-from tpcsweep.urls import OwnFile
 
 WORKERS = 8  # the largest number of concurrent requests about ended transfers
 SETTLE = 1.0  # seconds after which a wrong size is asked again, as a server may show a new file late

@@ -3,14 +3,13 @@
 
 import math
 
-from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
-from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.problems import Problem
-from tpcsweep.configuration.sweep import expected_seconds
-from tpcsweep.configuration.units import COUNT, DURATION, show
-from tpcsweep.testbeds.rules import at_most, known, one_of
-from tpcsweep.tools import TOOLS
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.problems import Problem
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.sweep import expected_seconds
+from tpcsweep.sweeps.units import COUNT, DURATION, show
+from tpcsweep.testbeds.endpoints.settings import Endpoints
+from tpcsweep.testbeds.rules import Rule, at_most, broken, everywhere, known, one_of, rounded
 
 ABLE = ("gfal-copy", "gfal2", "curl", "native", "xrdcp", "davix-put", "davix-get", "xrdcp-direct")
 ENDS = {"client": "two servers", "source": "a local source", "destination": "a local destination"}

@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from tpcsweep.common.urls import MadeFolder, NewFolder, OwnFile
 from tpcsweep.testbeds.endpoints.fixes import explained
-from tpcsweep.urls import MadeFolder, NewFolder, OwnFile
 
 PATIENCE = 60.0  # timeout of a door that sends no byte, s
 BLOCK = 1 << 20
@@ -31,7 +31,7 @@ class OtherFolderError(DoorError):
 class Doors(ABC):
     """Requests to the doors of one end, `source` or `destination`. They raise DoorError if they fail.
 
-    Requests that write or delete accept only what `tpcsweep.urls` builds in a folder that the server has created.
+    Requests that write or delete accept only what `common.urls` builds in a folder that the server has created.
     """
 
     @abstractmethod

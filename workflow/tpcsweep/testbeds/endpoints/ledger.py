@@ -14,13 +14,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpcsweep import locks
-from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
-from tpcsweep.files import write_json
-from tpcsweep.testbeds.endpoints import open_doors, secrets
+from tpcsweep.common import locks
+from tpcsweep.common.files import write_json
+from tpcsweep.common.urls import MadeFolder, NewFolder
+from tpcsweep.measuring.tools.tool import Credentials
+from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
-from tpcsweep.tools import Credentials
-from tpcsweep.urls import MadeFolder, NewFolder
+from tpcsweep.testbeds.endpoints.opening_doors import open_doors
+from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
 
 LINGER = 6.0
 """Seconds that a server may continue a copy without its client; XRootD checks at each marker, after 5 s."""

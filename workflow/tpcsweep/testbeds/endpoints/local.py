@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tpcsweep.common.urls import NewFolder, OwnFile
 from tpcsweep.testbeds.endpoints.doors import Body, DoorError, Doors
-from tpcsweep.urls import NewFolder, OwnFile
 
 LOCAL = "a local folder"
 

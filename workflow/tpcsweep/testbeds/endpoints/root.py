@@ -9,11 +9,11 @@ import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tpcsweep import processes
+from tpcsweep.common import processes
+from tpcsweep.common.urls import NewFolder, OwnFile
+from tpcsweep.measuring.tools.tool import Credentials, last_lines
+from tpcsweep.measuring.tools.xrdcp import login_environment
 from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors
-from tpcsweep.tools.base import Credentials, last_lines
-from tpcsweep.tools.xrdcp import login_environment
-from tpcsweep.urls import NewFolder, OwnFile
 
 SLOWEST = 1 << 20  # smallest accepted rate of an upload or download, B/s
 LIMITS = {

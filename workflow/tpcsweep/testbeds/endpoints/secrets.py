@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tpcsweep import processes
-from tpcsweep.configuration.endpoints import EndpointPair, Endpoints, Login
-from tpcsweep.tools.base import ANONYMOUS
+from tpcsweep.common import processes
+from tpcsweep.measuring.tools.tool import ANONYMOUS
+from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints, Login
 
 COMMAND_SECONDS = 60.0
 PREFIX = "tpcsweep-"

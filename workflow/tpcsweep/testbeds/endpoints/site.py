@@ -17,21 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpcsweep.client import Channel, Event
-from tpcsweep.configuration.endpoints import EndpointPair, Login
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.errors import BrokenError
-from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.machine import Machine
-from tpcsweep.measure.readings import Reading, Sampler
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.common.numbers import BYTES
+from tpcsweep.common.urls import MadeFolder
+from tpcsweep.measuring.client.client_process import Channel, Event
+from tpcsweep.measuring.machine import Machine
+from tpcsweep.measuring.readings import Reading, Sampler
+from tpcsweep.measuring.transfer_files import Arrival
+from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.arrivals import Arrivals, ArrivalsClient
 from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
 from tpcsweep.testbeds.endpoints.ledger import LINGER
 from tpcsweep.testbeds.endpoints.local import local_path
+from tpcsweep.testbeds.endpoints.settings import EndpointPair, Login
 from tpcsweep.testbeds.endpoints.spending import Spending
-from tpcsweep.urls import MadeFolder
-from tpcsweep.variables import BYTES
 
 UNKNOWN: Any = math.nan
 
@@ -114,7 +114,7 @@ class OutsideReadings(Sampler):
 
 @dataclass(kw_only=True)
 class EndpointsSite:
-    """A pair of endpoints; see `measure.cell.Site`."""
+    """A pair of endpoints; see `measuring.cell.Site`."""
 
     pair: EndpointPair
     made: Mapping[str, MadeFolder]

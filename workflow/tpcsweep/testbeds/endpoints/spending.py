@@ -5,11 +5,11 @@ import json
 import time
 from pathlib import Path
 
-from tpcsweep.configuration.checks import rounded
-from tpcsweep.configuration.endpoints import Budget
-from tpcsweep.configuration.units import DURATION, show
-from tpcsweep.errors import BrokenError
-from tpcsweep.files import write_json
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.common.files import write_json
+from tpcsweep.sweeps.units import DURATION, show
+from tpcsweep.testbeds.endpoints.settings import Budget
+from tpcsweep.testbeds.rules import rounded
 
 
 class BudgetError(BrokenError):

@@ -13,25 +13,26 @@ from typing import Any
 
 import psutil
 
-from tpcsweep import processes
-from tpcsweep.client import ClientError, process_channel
-from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux import signals
-from tpcsweep.measure import cell, provenance
-from tpcsweep.testbeds import Finding, Request, TeardownError
-from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets, trial
+from tpcsweep.common import processes, signals
+from tpcsweep.common.urls import MadeFolder, NewFolder, made_up
+from tpcsweep.measuring import cell, provenance
+from tpcsweep.measuring.client.client_process import ClientError, process_channel
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds.endpoints import ledger, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.fixes import explained_copy
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
+from tpcsweep.testbeds.endpoints.opening_doors import open_doors
+from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
-from tpcsweep.tools import TOOLS, Credentials
-from tpcsweep.urls import MadeFolder, NewFolder, made_up
+from tpcsweep.testbeds.interface import Finding, Request, TeardownError
 
 TRIAL = "trial"
 """Name of a file of one byte, by which a deployment tries its rights."""
@@ -82,7 +83,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         home = private / "client"
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
-        command = [sys.executable, "-m", "tpcsweep.client", str(private), str(home)]
+        command = [sys.executable, "-m", "tpcsweep.measuring.client", str(private), str(home)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
         process = processes.start(command, processes.python(home), start_new_session=True, **pipes)
         undo.callback(_ended, process)
@@ -175,7 +176,7 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
 def measure(
     site: EndpointsSite, wanted: Parameters, how: Measurement, prefix: str, *shown: Any
 ) -> dict[str, Any]:
-    """Measure a cell like `measure.cell.measure`, without limits of servers and paths."""
+    """Measure a cell like `measuring.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
     result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
     words = [explained_copy(result["message"], wanted.copy_mode), site.unseen()]

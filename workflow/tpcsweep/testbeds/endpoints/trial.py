@@ -19,20 +19,22 @@ from urllib.parse import SplitResult, urlsplit
 
 from cryptography import x509
 
-from tpcsweep import processes
-from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
-from tpcsweep.testbeds import Finding
-from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets
+from tpcsweep.common import processes
+from tpcsweep.common.urls import MadeFolder, NewFolder, OwnFile, made_up
+from tpcsweep.measuring.tools.curl import macaroon_request
+from tpcsweep.measuring.tools.native import Progress, failure
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials, Program, Tool, Transfer
+from tpcsweep.testbeds.endpoints import ledger, secrets
 from tpcsweep.testbeds.endpoints.checks import ENDS
 from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors
 from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
+from tpcsweep.testbeds.endpoints.opening_doors import open_doors
+from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
-from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer
-from tpcsweep.tools.curl import macaroon_request
-from tpcsweep.tools.native import Progress, failure
-from tpcsweep.urls import MadeFolder, NewFolder, OwnFile, made_up
+from tpcsweep.testbeds.interface import Finding
 
 CONNECT_SECONDS = 10.0
 CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)  # the content of the trial file: 1 MiB

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
+from tpcsweep.common.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
+from tpcsweep.measuring.tools.native import REDIRECTIONS, REDIRECTS, Head, HttpError, Progress, parse_head
+from tpcsweep.measuring.tools.tool import LONGEST, Credentials
 from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors, OtherFolderError
-from tpcsweep.tools.base import LONGEST, Credentials
-from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head, HttpError, Progress, parse_head
-from tpcsweep.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
 
 BUSY = (429, 503)
 TRIES = 4  # requests to a busy door before giving up

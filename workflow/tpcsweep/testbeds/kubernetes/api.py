@@ -23,8 +23,8 @@ from kubernetes.stream.ws_client import WSClient
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketBadStatusException
 
-from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes.metadata import object_name
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 TIMEOUT = (5.0, 30.0)  # seconds to connect and to wait for an answer, unless a call says otherwise
 PATIENCE = 60.0  # seconds for which a call is tried: an API server takes less to restart

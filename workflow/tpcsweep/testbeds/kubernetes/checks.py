@@ -3,18 +3,28 @@
 
 from dataclasses import replace
 
-from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.placements import most_origins
-from tpcsweep.configuration.problems import Problem, key
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.units import DURATION, RATE, RTT, SIZE, Dimension, show
-from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
+from tpcsweep.deploying.paths.network_path import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
+from tpcsweep.deploying.xrootd.releases import SYSTEM
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.problems import Problem, key
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.sweeps.units import DURATION, RATE, RTT, SIZE, Dimension, show
 from tpcsweep.testbeds.kubernetes import reserved
-from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, known, one_of, served
-from tpcsweep.tools import TOOLS
-from tpcsweep.xrootd.releases import SYSTEM
+from tpcsweep.testbeds.kubernetes.placements import most_origins
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
+from tpcsweep.testbeds.rules import (
+    Rule,
+    at_most,
+    broken,
+    emulated,
+    enough_cores,
+    everywhere,
+    known,
+    one_of,
+    rounded,
+    served,
+)
 
 CELL_MARGIN = 60.0  # seconds of a cell in addition to its measurement, with the removal of its deployment
 FEWEST_CORES = 0.01  # the fewest cores of a container: a kubelet sets no quota below 1 ms in 100 ms

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kubernetes import client as k8s
 
+from tpcsweep.deploying.xrootd.server_config import without_secrets
 from tpcsweep.testbeds.kubernetes.metadata import node_name, object_metadata, object_name
-from tpcsweep.xrootd.servers import without_secrets
 
 ENDED = ("Failed", "Succeeded")  # phases of a pod that does not run any more
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})  # reasons for which every container waits

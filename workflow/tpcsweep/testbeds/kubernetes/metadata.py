@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
-from tpcsweep.linux.namespaces import boot_id
+from tpcsweep.deploying.linux.namespaces import boot_id
 
 PYTHON = "/usr/bin/python3"  # the interpreter in pods
 POD = "tpcsweep.testbeds.kubernetes.pod"  # the package of programs that run in pods

@@ -6,13 +6,13 @@ from typing import Any
 
 from kubernetes.client import V1Node, V1Taint
 
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.placements import Role, RoleType
-from tpcsweep.configuration.templates import merged, node_selector, template_field
-from tpcsweep.testbeds import Finding
+from tpcsweep.testbeds.interface import Finding
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.metadata import object_metadata, object_name
 from tpcsweep.testbeds.kubernetes.objects import NODE
+from tpcsweep.testbeds.kubernetes.placements import Role, RoleType
+from tpcsweep.testbeds.kubernetes.pod_templates import merged, node_selector, template_field
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 
 PASSING = "node.kubernetes.io/"
 """The prefix of taints that a cluster sets and removes itself, as for a node that is not ready.

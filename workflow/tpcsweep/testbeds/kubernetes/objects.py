@@ -20,19 +20,19 @@ from typing import Any
 import yaml
 from kubernetes import client as k8s
 
-from tpcsweep.configuration import placements, templates
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import AGENT, CLIENT, HUB, SERVERS, Spot
-from tpcsweep.configuration.templates import Tree, merged
-from tpcsweep.installation import PACKAGE
-from tpcsweep.paths.rates import probe_connections
+from tpcsweep.common.installation import PACKAGE
+from tpcsweep.deploying.paths.rates import probe_connections
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.testbeds.kubernetes import placements, pod_templates
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
-from tpcsweep.testbeds.kubernetes.pod import capabilities, places
-from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.testbeds.kubernetes.placements import AGENT, CLIENT, HUB, SERVERS, Spot
+from tpcsweep.testbeds.kubernetes.pod import capabilities, pod_files
+from tpcsweep.testbeds.kubernetes.pod_templates import Tree, merged
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 
 MANIFESTS: Tree = yaml.safe_load((PACKAGE / "testbeds/kubernetes/manifests.yaml").read_text())
-FILLED = {name: str(value) for name, value in vars(places).items() if name.isupper()}
+FILLED = {name: str(value) for name, value in vars(pod_files).items() if name.isupper()}
 """Values of $NAMES that are the same in all deployments."""
 USER = 10940  # user and group of all processes, as in the image, unless a template says otherwise
 SERVER_MEMORY = 1 << 30  # bytes of memory of a server beside its files
@@ -45,7 +45,7 @@ NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NODE = "kubernetes.io/hostname"  # the label by which nodes differ
 SECRETS: Mapping[str, Callable[[str], bool]] = {
-    CLIENT: lambda name: name.startswith(("ca", "user", places.COMPLETE)),
+    CLIENT: lambda name: name.startswith(("ca", "user", pod_files.COMPLETE)),
     "servers": lambda name: not name.startswith("user"),
 }
 """The Secrets of a deployment, and which credentials are in each."""
@@ -57,7 +57,7 @@ AGENT_CPU, AGENT_MEMORY = 250, 128
 """Thousandths of a core, and MiB, of an agent with few streams that verifies no path."""
 SAMPLING_CPU = 0.2
 """Thousandths of a core for each stream. Ten looks a second at a connection take half of that (8 µs a look,
-`linux.sockets`, 200 to 4,000 connections)."""
+`deploying.linux.sockets`, 200 to 4,000 connections)."""
 REDIRECTOR_CPU, REDIRECTOR_MEMORY = 750, 512
 """Thousandths of a core, and MiB: with its agent a core, which shared clusters let idle."""
 REDIRECT_CPU = 5
@@ -67,9 +67,9 @@ REDIRECT_MEMORY = 0.25
 """MiB for each stream. XRootD has a buffer of 1 MiB for each connection, but touches the part that a request fills: 600
 of them took less than 1 MiB, without sockets and TLS."""
 PARTS = (
-    *("*.py", "*.toml"),
-    *(f"{folder}/*.py" for folder in ("client", "linux", "measure", "paths", "tools", "xrootd")),
-    *("testbeds/*.py", "testbeds/node/*.py"),
+    *("__init__.py", "common/*.py", "deploying/**/*.py", "measuring/**/*.py"),
+    *("data/__init__.py", "data/flags.py", "data/variables.py", "data/*.toml"),
+    *("testbeds/__init__.py", "testbeds/node/*.py"),
     *("testbeds/kubernetes/__init__.py", "testbeds/kubernetes/pod/*.py"),
 )
 """Files of the package that pods import."""
@@ -102,17 +102,17 @@ def deployment_jobs(
 
 def side_servers(name: str, placed: Sequence[Spot], addresses: Sequence[str]) -> xrootd.SideServers:
     """Return the servers of a side at their spots; with several origins the redirector comes first."""
-    ports = [places.block(spot.port) for spot in placed]
+    ports = [pod_files.block(spot.port) for spot in placed]
     origins = list(addresses[1:] or addresses)
-    return xrootd.side_servers(name, addresses[0], origins, places.STATE, places.FILES, ports)
+    return xrootd.side_servers(name, addresses[0], origins, pod_files.STATE, pod_files.FILES, ports)
 
 
 def chosen_nodes(pair: Pair) -> set[str]:
     """Return a pair's choices of nodes as texts, by which deployments see each other's nodes."""
 
     def choice(template: Tree) -> str:
-        rules = templates.template_field(template, "spec", "affinity", "nodeAffinity")
-        return json.dumps([templates.node_selector(template), rules], sort_keys=True)
+        rules = pod_templates.template_field(template, "spec", "affinity", "nodeAffinity")
+        return json.dumps([pod_templates.node_selector(template), rules], sort_keys=True)
 
     return {choice(each) for _, side in pair.sides for each in placements.server_templates(side)}
 
@@ -162,7 +162,7 @@ def server_job(
     servers["ports"] = [{"containerPort": port} for port in listening]
     agent = _container(AGENT, image, settings, "agent", *([str(spot.port)] if spot.port else []))
     if settings.paths.kind == "netem" and origin:
-        user = templates.template_field(spot.template, "spec", "securityContext", "runAsUser") or USER
+        user = pod_templates.template_field(spot.template, "spec", "securityContext", "runAsUser") or USER
         become = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         kept = ["--inh-caps=+net_admin", "--ambient-caps=+net_admin"]
         agent = merged(agent, _manifest("emulating_agent"))
@@ -209,7 +209,7 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 
 def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
-    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(package_archive()).decode()}
+    data: dict[str, Any] = {pod_files.PACKAGE.name: base64.b64encode(package_archive()).decode()}
     metadata = naming.meta(f"{naming.prefix}-{ARCHIVE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
 
@@ -250,7 +250,7 @@ def attachment(network: str | None, address: str | None) -> dict[str, str]:
         return {}
     namespace, _, name = network.rpartition("/")
     known = {"namespace": namespace or None, "ips": [address] if address else None}
-    return {NETWORKS: json.dumps([templates.pruned({"name": name, "interface": NETWORK, **known})])}
+    return {NETWORKS: json.dumps([pod_templates.pruned({"name": name, "interface": NETWORK, **known})])}
 
 
 def exclusive_nodes(naming: Naming) -> Tree:
@@ -301,10 +301,10 @@ def _with_template(
 
     `limits` are those of each container unless the testbed's template sets others; its `qos` decides the requests.
     """
-    whole: Tree = templates.pruned(merged({"metadata": words(meta), "spec": spec}, template))
+    whole: Tree = pod_templates.pruned(merged({"metadata": words(meta), "spec": spec}, template))
     for each in whole["spec"]["containers"]:
         name = each["name"]
-        limited, requested = (templates.resources(whole, name, kind) for kind in ("limits", "requests"))
+        limited, requested = (pod_templates.resources(whole, name, kind) for kind in ("limits", "requests"))
         said = placements.resources(limits[name], limited, requested, settings.qos)
         each["resources"] = {**each.get("resources", {}), **said}
     rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})

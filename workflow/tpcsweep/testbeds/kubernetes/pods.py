@@ -17,16 +17,16 @@ from typing import Any
 
 from kubernetes.client import V1Pod
 
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.placements import CLIENT, Spot, spots
-from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import objects, state
+from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.testbeds.interface import Request
+from tpcsweep.testbeds.kubernetes import deployments, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, reference
-from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.placements import CLIENT, Spot, spots
+from tpcsweep.testbeds.kubernetes.pod import pod_files
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
-from tpcsweep.xrootd import credentials
-from tpcsweep.xrootd import servers as xrootd
 
 PARALLEL = 16  # requests at a time
 POKE_SECONDS = 1.0
@@ -59,8 +59,8 @@ class Pods:
         self.began = time.monotonic()
         client, *jobs = objects.deployment_jobs(naming, settings, pair, wanted, request.streams, deadline)
         self._owner = create_object(cluster, client)
-        present = state.deployments(cluster)
-        if earlier := state.users(present, objects.chosen_nodes(pair), before=self._owner):
+        present = deployments.deployments(cluster)
+        if earlier := deployments.users(present, objects.chosen_nodes(pair), before=self._owner):
             raise OccupiedError(earlier[0])  # both saw the pair free
         self.by_name: dict[str, V1Pod] = {}  # the running pods by the names of their servers, and `client`
         self.sides: dict[str, xrootd.SideServers] = {}
@@ -138,14 +138,14 @@ class Pods:
 
     def _fill(self) -> None:
         addresses = {server.address for server in self.servers} | set(map(pod_address, self.by_name.values()))
-        files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
-        configuration = {places.COMPLETE: ""}
+        files = {pod_files.COMPLETE: b"", **_credentials(sorted(addresses))}
+        configuration = {pod_files.COMPLETE: ""}
         for server in self.servers:
             if self._settings.host_network and server.role == "server" and server.manager:
                 # An origin in its node's network reaches its redirector through its agent (`network.introduce`).
                 server = replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
             configuration[f"{server.name}.cfg"] = xrootd.configuration(
-                server, places.PRIVATE, authorization=self._wanted.authorization
+                server, pod_files.PRIVATE, authorization=self._wanted.authorization
             )
         bodies: list[Any] = [objects.config_map(self.naming, configuration, self._owner)]
         for of, theirs in objects.SECRETS.items():
@@ -187,7 +187,7 @@ def _credentials(addresses: list[str]) -> dict[str, bytes]:
         made = Path(folder) / "credentials"
         credentials.create_credentials(made, addresses, (os.getuid(), os.getgid()))
         return {
-            str(path.relative_to(made)).replace("/", places.SLASH): path.read_bytes()
+            str(path.relative_to(made)).replace("/", pod_files.SLASH): path.read_bytes()
             for path in made.rglob("*")
             if path.is_file()
         }

@@ -14,17 +14,17 @@ from typing import Any
 import yaml
 from kubernetes import client as k8s
 
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import resource_amount
-from tpcsweep.installation import SHIPPED
-from tpcsweep.numbers import plain
-from tpcsweep.testbeds import Finding
+from tpcsweep.common.installation import SHIPPED
+from tpcsweep.common.numbers import plain
+from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds.interface import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.metadata import SIDE, Naming, object_name
 from tpcsweep.testbeds.kubernetes.nodes import node_finding
+from tpcsweep.testbeds.kubernetes.placements import resource_amount
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 
 NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0

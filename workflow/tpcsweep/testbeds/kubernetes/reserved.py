@@ -9,17 +9,17 @@ from typing import Any
 from kubernetes.client import V1PodTemplateSpec
 from pydantic import BaseModel
 
-from tpcsweep.configuration import templates
-from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.placements import SERVERS, Role
-from tpcsweep.configuration.problems import ConfigurationError, Problem, key, quoted, validated
+from tpcsweep.sweeps.problems import ConfigurationError, Problem, key, quoted, validated
+from tpcsweep.testbeds.kubernetes import pod_templates
 from tpcsweep.testbeds.kubernetes.metadata import MANAGED
 from tpcsweep.testbeds.kubernetes.objects import ARCHIVE, NETWORKS
-from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.placements import SERVERS, Role
+from tpcsweep.testbeds.kubernetes.pod import pod_files
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 LABELS = "|".join(map(re.escape, MANAGED))
 VOLUMES = "|".join((ARCHIVE, "state", "credentials", "configuration", "files"))
-FOLDERS = "|".join(("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE_FOLDER))))  # noqa: S108
+FOLDERS = "|".join(("/tmp", *map(str, (pod_files.STATE, pod_files.FILES, pod_files.PACKAGE_FOLDER))))  # noqa: S108
 SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name=net\.ipv4\.tcp_(rmem|wmem|congestion_control)"
 CONTAINER = r"spec\.containers\[\d+\]\."
 FREE = r"\b(labels|annotations|nodeSelector|matchLabels|limits|requests|volumeAttributes|options)\."
@@ -62,7 +62,7 @@ def _roles(value: Any, *place: str | int) -> Iterator[tuple[tuple[str | int, ...
 
 
 def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> Iterator[Problem]:
-    template = templates.pruned(role.podTemplate)
+    template = pod_templates.pruned(role.podTemplate)
     where = (*place, "podTemplate")
     spec = template.get("spec", {})
     content = {**template, "spec": {"containers": [], **spec}} if isinstance(spec, dict) else template
@@ -76,7 +76,7 @@ def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> 
     rows = {**RESERVED, other: f"{only}, with restartPolicy: Always"}
     if settings.paths.kind == "networks":
         rows[rf"metadata\.annotations\.{re.escape(NETWORKS)}"] = "set network of the side or of the client"
-    for index, each in enumerate(templates.containers(template)):
+    for index, each in enumerate(pod_templates.containers(template)):
         if each["name"] == SERVERS and "redirector" not in place:
             limit = rf"spec\.containers\[{index}\]\.resources\.limits\.cpu"
             rows[limit] = "the sweep sets it to cores / origins"

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.client import Client, Event
-from tpcsweep.errors import BrokenError, FaultError
-from tpcsweep.linux.sockets import COUNTERS
-from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.looks import longest_gap
-from tpcsweep.measure.readings import STATES, Reading, ThinnedHistory, even_times
+from tpcsweep.common.errors import BrokenError, FaultError
+from tpcsweep.deploying.linux.sockets import COUNTERS
+from tpcsweep.deploying.xrootd.monitoring import Copy
+from tpcsweep.measuring.client.client_process import Client, Event
+from tpcsweep.measuring.looks import longest_gap
+from tpcsweep.measuring.readings import STATES, Reading, ThinnedHistory, even_times
+from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
-from tpcsweep.testbeds.kubernetes.pod.places import Sample
+from tpcsweep.testbeds.kubernetes.pod.pod_files import Sample
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.node import ServerSite
-from tpcsweep.testbeds.node.counters import site_totals
-from tpcsweep.xrootd.monitoring import Copy
+from tpcsweep.testbeds.node.program_counters import site_totals
+from tpcsweep.testbeds.node.server_site import ServerSite
 
 SETTLE_SECONDS = 0.2  # seconds for connections to end by themselves, before all servers restart
 POLL = 0.02

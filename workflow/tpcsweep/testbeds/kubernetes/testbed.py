@@ -13,31 +13,30 @@ from typing import Any
 
 from kubernetes.client import V1Job, V1Pod, VersionApi
 
-from tpcsweep.client import Client, ClientError
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import CLIENT, CPU, resource_amount
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.errors import BrokenError, FaultError
-from tpcsweep.flags import BROKEN
-from tpcsweep.linux import signals
-from tpcsweep.measure import cell
-from tpcsweep.paths import Path, PathError
-from tpcsweep.paths.plan import describe_limit
-from tpcsweep.paths.rates import FoundPath
-from tpcsweep.testbeds import Finding, Request, TeardownError
-from tpcsweep.testbeds.kubernetes import api, nodes, objects, rehearsal, state
+from tpcsweep.common import signals
+from tpcsweep.common.errors import BrokenError, FaultError
+from tpcsweep.data.flags import BROKEN
+from tpcsweep.deploying.paths.network_path import Path, PathError, describe_limit
+from tpcsweep.deploying.paths.rates import FoundPath
+from tpcsweep.deploying.xrootd.server_config import place_of
+from tpcsweep.measuring import cell
+from tpcsweep.measuring.client.client_process import Client, ClientError
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds.interface import Finding, Request, TeardownError
+from tpcsweep.testbeds.kubernetes import api, deployments, nodes, objects, rehearsal
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_name
+from tpcsweep.testbeds.kubernetes.path_check import verify_pods
+from tpcsweep.testbeds.kubernetes.placements import CLIENT, CPU, resource_amount
 from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
-from tpcsweep.testbeds.kubernetes.verify import verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
-from tpcsweep.xrootd.servers import place_of
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
@@ -89,7 +88,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
 
 
 def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
-    """Measure a cell as `measure.cell.measure` does. An eviction or a lost node does not make it a failed one.
+    """Measure a cell as `measuring.cell.measure` does. An eviction or a lost node does not make it a failed one.
 
     Raises FaultError if the cluster has taken a pod away, or would, as its time is up; otherwise BrokenError.
     """
@@ -114,13 +113,13 @@ def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> It
     naming = rehearsal.within_quota(cluster, settings, Naming.new(request.sweep, request.deployment))
     told = ""
     for turn in itertools.count(request.turn):
-        for identifier, whose in state.leftovers(cluster).items():
+        for identifier, whose in deployments.leftovers(cluster).items():
             request.stage(f"removing what is left of {whose}")
-            state.teardown(cluster, identifier)
+            deployments.teardown(cluster, identifier)
         pause = POLL
         with contextlib.ExitStack() as undo:
             try:
-                pair = first_free(state.deployments(cluster), pairs, turn)
+                pair = first_free(deployments.deployments(cluster), pairs, turn)
                 shared = "" if naming.everywhere else SHARED
                 request.stage(f"deploying {request.deployment}{shared}")
                 pause = LET_GO_SECONDS
@@ -147,7 +146,7 @@ def first_free(jobs: Sequence[V1Job], pairs: Sequence[Pair], turn: int) -> Pair:
     found: dict[str, None] = {}
     for index in range(turn, turn + len(pairs)):
         pair = pairs[index % len(pairs)]
-        if not (using := state.users(jobs, objects.chosen_nodes(pair))):
+        if not (using := deployments.users(jobs, objects.chosen_nodes(pair))):
             return pair
         found |= dict.fromkeys(using)
     first, *others = found
@@ -164,7 +163,7 @@ def deployed_objects(
     """
 
     def torn_down() -> None:
-        for line in state.teardown(cluster, naming.identifier):
+        for line in deployments.teardown(cluster, naming.identifier):
             request.stage(line)
 
     with contextlib.ExitStack() as undo:
@@ -181,7 +180,7 @@ def deployed_objects(
 
 def reap(settings: Kubernetes) -> list[str]:
     """Remove leftovers of dead owners in the namespace, and describe them. Raises ClusterError, TeardownError."""
-    return state.reap(api.connect_cluster(settings))
+    return deployments.reap(api.connect_cluster(settings))
 
 
 def agreed(releases: Mapping[str, Told]) -> Told:
@@ -275,7 +274,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
 
 def _remove_trial(cluster: Cluster, naming: Naming) -> None:
     with signals.defer_signals():  # Ctrl-C takes effect when nothing is left
-        state.teardown(cluster, naming.identifier)
+        deployments.teardown(cluster, naming.identifier)
 
 
 def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox) -> KubernetesSite:

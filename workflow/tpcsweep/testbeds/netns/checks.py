@@ -8,17 +8,27 @@ from pathlib import Path
 
 import psutil
 
-from tpcsweep.configuration.checks import Rule, broken, count_files, everywhere, rounded
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.problems import Problem, suggest
-from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
-from tpcsweep.linux import rootless
-from tpcsweep.linux.cgroups import FEWEST_CORES
-from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
-from tpcsweep.testbeds.netns import emulator
-from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, known, served
-from tpcsweep.xrootd.releases import ReleaseError, known_releases, release_in
+from tpcsweep.deploying.linux import rootless
+from tpcsweep.deploying.linux.cgroups import FEWEST_CORES
+from tpcsweep.deploying.paths.network_path import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
+from tpcsweep.deploying.xrootd.releases import ReleaseError, known_releases, release_in
+from tpcsweep.sweeps.problems import Problem, suggest
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.units import CORES, RATE, RTT, SIZE, show
+from tpcsweep.testbeds.netns.requirements import emulator
+from tpcsweep.testbeds.netns.settings import Netns
+from tpcsweep.testbeds.rules import (
+    Rule,
+    at_most,
+    broken,
+    count_files,
+    emulated,
+    enough_cores,
+    everywhere,
+    known,
+    rounded,
+    served,
+)
 
 IN_MEMORY = ("tmpfs", "ramfs")
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")

@@ -9,25 +9,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from tpcsweep import processes
-from tpcsweep.client import Client, Event
-from tpcsweep.errors import BrokenError
-from tpcsweep.linux.cgroups import Cgroup
-from tpcsweep.linux.counters import CounterFile
-from tpcsweep.linux.namespaces import call_in_namespace, namespace_command, parse_net_dev
-from tpcsweep.linux.sockets import ConnectionTotals
-from tpcsweep.measure.files import Arrival, Arrivals, add_source, drop_page_cache
-from tpcsweep.measure.machine import Machine, combine_busiest
-from tpcsweep.measure.readings import Reading, Sampler
-from tpcsweep.paths import Link, PathError
-from tpcsweep.processes import Commands
+from tpcsweep.common import processes
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.common.processes import Commands
+from tpcsweep.deploying.linux.cgroups import Cgroup
+from tpcsweep.deploying.linux.kernel_counters import CounterFile
+from tpcsweep.deploying.linux.namespaces import call_in_namespace, namespace_command, parse_net_dev
+from tpcsweep.deploying.linux.sockets import ConnectionTotals
+from tpcsweep.deploying.paths.link import Link
+from tpcsweep.deploying.paths.network_path import PathError
+from tpcsweep.deploying.xrootd.monitoring import Copy, Monitor
+from tpcsweep.deploying.xrootd.server_config import READY_FILE
+from tpcsweep.measuring.client.client_process import Client, Event
+from tpcsweep.measuring.machine import Machine, combine_busiest
+from tpcsweep.measuring.readings import Reading, Sampler
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Place
+from tpcsweep.measuring.transfer_files import Arrival, Arrivals, add_source, drop_page_cache
 from tpcsweep.testbeds.netns import topology
-from tpcsweep.testbeds.netns.servers import NamespaceServers
-from tpcsweep.testbeds.node import ServerSite
-from tpcsweep.testbeds.node.counters import OriginCounters, PathTotals, Programs, ProgramTotals, site_totals
-from tpcsweep.tools import TOOLS, Place
-from tpcsweep.xrootd.monitoring import Copy, Monitor
-from tpcsweep.xrootd.servers import READY_FILE
+from tpcsweep.testbeds.netns.namespace_servers import NamespaceServers
+from tpcsweep.testbeds.node.program_counters import (
+    OriginCounters,
+    PathTotals,
+    Programs,
+    ProgramTotals,
+    site_totals,
+)
+from tpcsweep.testbeds.node.server_site import ServerSite
 
 SETTLE_SECONDS = 30.0
 """Seconds without a finished connection after a cell, after which a deployment is broken."""

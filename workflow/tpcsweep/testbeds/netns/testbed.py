@@ -15,16 +15,26 @@ from typing import Any
 
 import psutil
 
-from tpcsweep import processes
-from tpcsweep.client import Client, ClientError, process_client
-from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.linux import signals
-from tpcsweep.linux.cgroups import Cgroup, CgroupError, hierarchy
-from tpcsweep.linux.namespaces import MAKER, call_in_namespace, namespace_command, socket_inside
-from tpcsweep.linux.sockets import SocketDiagnostics
-from tpcsweep.measure import provenance
-from tpcsweep.measure.cell import measure as measure
-from tpcsweep.measure.files import (
+from tpcsweep.common import processes, signals
+from tpcsweep.common.processes import CommandError, Commands
+from tpcsweep.deploying.linux.cgroups import Cgroup, CgroupError, hierarchy
+from tpcsweep.deploying.linux.namespaces import MAKER, call_in_namespace, namespace_command, socket_inside
+from tpcsweep.deploying.linux.sockets import SocketDiagnostics
+from tpcsweep.deploying.paths.link import Link, connect
+from tpcsweep.deploying.paths.network_path import Path as NetworkPath
+from tpcsweep.deploying.paths.network_path import PathError, segmentation_command
+from tpcsweep.deploying.paths.verification import Measured, verify
+from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.deploying.xrootd.monitoring import Monitor
+from tpcsweep.deploying.xrootd.obtaining import obtain
+from tpcsweep.deploying.xrootd.releases import ReleaseError
+from tpcsweep.measuring import provenance
+from tpcsweep.measuring.cell import measure as measure
+from tpcsweep.measuring.client.client_process import Client, ClientError, process_client
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Place
+from tpcsweep.measuring.transfer_files import (
     Arrivals,
     DestinationFiles,
     FirstBytes,
@@ -32,31 +42,22 @@ from tpcsweep.measure.files import (
     reserve_memory,
     write_through,
 )
-from tpcsweep.paths import Link, Measured, PathError, connect, verify
-from tpcsweep.paths import Path as NetworkPath
-from tpcsweep.paths.plan import segmentation_command
-from tpcsweep.processes import CommandError, Commands
-from tpcsweep.testbeds import Request, TeardownError, netns
-from tpcsweep.testbeds.netns import servers, state, topology
-from tpcsweep.testbeds.netns.servers import DeploymentError, DeploymentProcesses, NamespaceServers
+from tpcsweep.testbeds.interface import Request, TeardownError
+from tpcsweep.testbeds.netns import namespace_servers, ownership, requirements, topology
+from tpcsweep.testbeds.netns.namespace_servers import DeploymentError, DeploymentProcesses, NamespaceServers
+from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.netns.site import Counters, NetnsSite
 from tpcsweep.testbeds.netns.topology import Sides
-from tpcsweep.tools import TOOLS, Place
-from tpcsweep.xrootd import credentials
-from tpcsweep.xrootd import servers as xrootd
-from tpcsweep.xrootd.monitoring import Monitor
-from tpcsweep.xrootd.obtaining import obtain
-from tpcsweep.xrootd.releases import ReleaseError
 
 EXPECTED = (
-    netns.MachineError,
+    requirements.MachineError,
     CommandError,
     CgroupError,
     DeploymentError,
     PathError,
     ClientError,
     TeardownError,
-    state.MachineBusyError,
+    ownership.MachineBusyError,
     ReleaseError,
 )
 ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
@@ -73,12 +74,12 @@ Further files of cells mostly use memory that is already free.
 @contextlib.contextmanager
 def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
     """Wait for the machine, remove leftovers, and deploy. Raises an error of EXPECTED."""
-    netns.require_machine(request.tools)
-    owner = state.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
-    with state.exclusive(owner, waiting=lambda holder: request.stage(f"waiting for {holder}")):
-        for leftover in state.leftovers():
-            request.stage(f"removing what is left of {state.describe_leftover(leftover)}")
-            state.teardown(leftover)
+    requirements.require_machine(request.tools)
+    owner = ownership.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
+    with ownership.exclusive(owner, waiting=lambda holder: request.stage(f"waiting for {holder}")):
+        for leftover in ownership.leftovers():
+            request.stage(f"removing what is left of {ownership.describe_leftover(leftover)}")
+            ownership.teardown(leftover)
         request.stage(f"deploying {request.deployment}")
         with brought_up(settings, request, owner) as site:
             yield site
@@ -86,7 +87,7 @@ def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
 
 def require(_settings: Netns) -> None:
     """Raise MachineError with everything that prevents deployments on this machine."""
-    netns.require_machine()
+    requirements.require_machine()
 
 
 def reap(_settings: Netns) -> list[str]:
@@ -98,23 +99,23 @@ def reap(_settings: Netns) -> list[str]:
     if os.geteuid() != 0:
         return []
     removed = []
-    with state.exclusive("tpcsweep reap"):
-        for leftover in state.leftovers():
-            removed.append(state.describe_leftover(leftover))
-            state.teardown(leftover)
+    with ownership.exclusive("tpcsweep reap"):
+        for leftover in ownership.leftovers():
+            removed.append(ownership.describe_leftover(leftover))
+            ownership.teardown(leftover)
     return removed
 
 
 @contextlib.contextmanager
-def brought_up(settings: Netns, request: Request, owner: state.Owner) -> Iterator[NetnsSite]:
+def brought_up(settings: Netns, request: Request, owner: ownership.Owner) -> Iterator[NetnsSite]:
     """Yield a verified and ready deployment, and remove it completely at the end of the `with` block.
 
     The caller holds the machine's lock. Raises an error of EXPECTED.
     """
     with contextlib.ExitStack() as undo:  # callbacks run in reverse order
-        folder = state.create_deployment(owner)
+        folder = ownership.create_deployment(owner)
         children: list[subprocess.Popen[bytes]] = []
-        undo.callback(state.teardown, folder, children)
+        undo.callback(ownership.teardown, folder, children)
         deployment = _Deployment(settings, request, folder, children)
         undo.callback(deployment.opened.close)
         undo.callback(signals.ignore_signals)
@@ -130,7 +131,7 @@ class _Deployment:
         self.wanted = request.parameters
         self.memory = settings.memory or psutil.virtual_memory().available // 2
         self.folder = folder
-        self.prefix = state.prefix(folder.name)
+        self.prefix = ownership.prefix(folder.name)
         self.tree = hierarchy()
         self.commands = Commands(request.logs / "commands.log")
         self.processes = DeploymentProcesses(folder, self.tree, self.commands, children)
@@ -139,7 +140,7 @@ class _Deployment:
         # Under the machine's lock, because a build uses all CPUs and would disturb measurements.
         self.release = obtain(self.wanted.xrootd, settings.own_releases, request.stage)
         xrootd.require_recent(self.release)
-        self.owner = servers.owner()
+        self.owner = namespace_servers.owner()
 
     @processes.readable_umask()
     def up(self) -> NetnsSite:
@@ -263,7 +264,7 @@ class _Deployment:
         elsewhere = node != "client"
         home = self.folder / "nodes" / (f"client.{node}" if elsewhere else node)
         home.mkdir(mode=0o700)
-        command = [sys.executable, "-m", "tpcsweep.client", str(secrets), str(home)]
+        command = [sys.executable, "-m", "tpcsweep.measuring.client", str(secrets), str(home)]
         return process_client(
             self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere)
         )

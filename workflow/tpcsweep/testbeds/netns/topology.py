@@ -13,9 +13,9 @@ As on other testbeds, the client is on the source side: its requests to the dest
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.xrootd import servers as xrootd
-from tpcsweep.xrootd.servers import SideServers
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.deploying.xrootd.server_config import SideServers
+from tpcsweep.sweeps.parameters import DeploymentParameters
 
 SIDES = ("src", "dst")
 CLIENT_SIDE = "src"

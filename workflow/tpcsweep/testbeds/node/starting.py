@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tpcsweep.xrootd.servers import EXPORT, READY_FILE, parts_of
+from tpcsweep.deploying.xrootd.server_config import EXPORT, READY_FILE, parts_of
 
 PROBE_SECONDS = 2.0  # time limit for the answer to a probe, s
 

@@ -4,16 +4,15 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tpcsweep.claims.publications import claim_names
-from tpcsweep.configuration.checks import Rule, broken, everywhere
-from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.parameters import show_value
-from tpcsweep.configuration.problems import Problem, suggest
-from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.configuration.units import CORES
-from tpcsweep.testbeds.rules import at_most, one_of
-from tpcsweep.testbeds.simulation.model import DISKS
-from tpcsweep.tools import TOOLS
+from tpcsweep.data.publications import claim_names
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.parameters import show_value
+from tpcsweep.sweeps.problems import Problem, suggest
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.units import CORES
+from tpcsweep.testbeds.rules import Rule, at_most, broken, everywhere, one_of
+from tpcsweep.testbeds.simulation.fixed_point import DISKS
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 UNMODELLED_PARAMETERS = ("tool", "copy_mode", "source_content")
 """Parameters whose values the model does not distinguish; as axes they would falsely show no effect."""

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tpcsweep import numbers
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.measure.limits import NONE_FOUND, binding
-from tpcsweep.measure.transfers import MOST_ROWS
-from tpcsweep.testbeds.simulation import model
-from tpcsweep.testbeds.simulation.model import Array, ModelCells, Terms
-from tpcsweep.variables import GBIT, SHARES, SUMMARY, TRANSFERS
+from tpcsweep.common import numbers
+from tpcsweep.common.numbers import GBIT
+from tpcsweep.data.variables import SHARES, SUMMARY, TRANSFERS
+from tpcsweep.measuring.limits import NONE_FOUND, binding
+from tpcsweep.measuring.transfers import MOST_ROWS
+from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
+from tpcsweep.testbeds.simulation import fixed_point
+from tpcsweep.testbeds.simulation.fixed_point import Array, ModelCells, Terms
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 SAMPLES = 2  # the most samples of a cell: enough to draw its constant goodput
 ENDLESS = 10.0  # seconds of a cell without files that ends when it is steady
@@ -28,14 +29,14 @@ _DERIVED = ("cell", "startup", "sending", "total", "rate")
 def results(
     wanted: Sequence[Parameters], settings: Simulation, measurement: Measurement
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results of cells as `measure.cell.measure` returns them, at the model's fixed point.
+    """Yield the results of cells as `measuring.cell.measure` returns them, at the model's fixed point.
 
     A cell is in steady state from its start to its end: it has no warm-up, and its goodput is constant. Intervals
     contain a share `confidence` of the results under random parameter sets.
     """
-    cells, p = model.model_cells(wanted), model.central(settings.parameters)
-    throughput, _ = model.solve(cells, p, settings.queues)
-    at = model.terms(throughput, cells, p, settings.queues)
+    cells, p = fixed_point.model_cells(wanted), fixed_point.central(settings.parameters)
+    throughput, _ = fixed_point.solve(cells, p, settings.queues)
+    at = fixed_point.terms(throughput, cells, p, settings.queues)
     durations, ended = course(throughput, cells, measurement)
     steps, counts = _samples(durations, measurement.interval)
     figures = _figures(throughput, cells, at, settings, measurement.confidence)
@@ -99,11 +100,11 @@ def _figures(
     throughput: Array, cells: ModelCells, at: Terms, settings: Simulation, confidence: float
 ) -> dict[str, Array]:
     """Return the summary's variables that do not depend on courses, each (cells,)."""
-    physics, p = settings.parameters, model.central(settings.parameters)
-    low, high = model.spread(cells, physics, settings.queues, settings.draws, confidence)
-    rtt, wire = model.round_trip(cells, p), throughput / model.payload_on_path(cells, p)
-    cores = model.used_origins(cells) * model.usable_cores(cells, p)
-    busy = model.cpu_shares(throughput, at)
+    physics, p = settings.parameters, fixed_point.central(settings.parameters)
+    low, high = fixed_point.spread(cells, physics, settings.queues, settings.draws, confidence)
+    rtt, wire = fixed_point.round_trip(cells, p), throughput / fixed_point.payload_on_path(cells, p)
+    cores = fixed_point.used_origins(cells) * fixed_point.usable_cores(cells, p)
+    busy = fixed_point.cpu_shares(throughput, at)
     waits = at.setup + at.rounds * rtt
     return {
         "throughput": throughput,

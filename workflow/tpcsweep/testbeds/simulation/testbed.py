@@ -10,15 +10,15 @@ from typing import Any
 
 import orjson
 
-from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.parameters import complete
-from tpcsweep.configuration.physics import Physics
-from tpcsweep.configuration.sweep import Cell
-from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.files import replacing_file
-from tpcsweep.measure import provenance
-from tpcsweep.results import DamagedError, cell_record, format_cell, parse_cell, utc_timestamp
+from tpcsweep.common.files import replacing_file
+from tpcsweep.data.cell_files import DamagedError, cell_record, format_cell, parse_cell, utc_timestamp
+from tpcsweep.measuring import provenance
+from tpcsweep.sweeps.parameters import complete
+from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.sweep import Cell
+from tpcsweep.testbeds.simulation.physics import Physics
 from tpcsweep.testbeds.simulation.result import results
+from tpcsweep.testbeds.simulation.settings import Simulation
 
 EXPECTED: tuple[type[Exception], ...] = ()
 

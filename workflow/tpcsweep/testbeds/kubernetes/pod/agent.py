@@ -12,14 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tpcsweep.measure import provenance
-from tpcsweep.paths.probes import Probes
+from tpcsweep.deploying.paths.probes import Probes
+from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.deploying.xrootd.monitoring import clock, parse_datagram
+from tpcsweep.measuring import provenance
 from tpcsweep.testbeds.kubernetes.pod import network, server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Channel, encoded, obey
-from tpcsweep.testbeds.kubernetes.pod.places import block
+from tpcsweep.testbeds.kubernetes.pod.pod_files import block
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, ContainerPrograms, Sampling, Watched
-from tpcsweep.xrootd import servers as xrootd
-from tpcsweep.xrootd.monitoring import clock, parse_datagram
 
 SERVER_VERBS = ("release", "start", "stop", "resume", "add_source")
 """Requests that the server container executes."""

@@ -19,8 +19,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tpcsweep.linux.namespaces import boot_id
-from tpcsweep.measure import provenance
+from tpcsweep.deploying.linux.namespaces import boot_id
+from tpcsweep.deploying.xrootd.server_config import parts_of
+from tpcsweep.measuring import provenance
 from tpcsweep.testbeds.kubernetes.pod import server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import (
     LONGEST,
@@ -32,10 +33,9 @@ from tpcsweep.testbeds.kubernetes.pod.messages import (
     execute,
     perform,
 )
-from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
+from tpcsweep.testbeds.kubernetes.pod.pod_files import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, Sampling
 from tpcsweep.testbeds.node import starting
-from tpcsweep.xrootd.servers import parts_of
 
 PINGS = 5
 READY_SECONDS = 60.0

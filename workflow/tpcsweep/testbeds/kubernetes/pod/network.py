@@ -20,20 +20,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tpcsweep import processes
-from tpcsweep.linux.namespaces import boot_id, interface_to, network_identity
-from tpcsweep.paths import plan
-from tpcsweep.paths.link import qdisc_counters
+from tpcsweep.common import processes
+from tpcsweep.deploying.linux.namespaces import boot_id, interface_to, network_identity
+from tpcsweep.deploying.paths import network_path
+from tpcsweep.deploying.paths.link import qdisc_counters
+from tpcsweep.deploying.xrootd.server_config import LOOPBACK, parts_of
 from tpcsweep.testbeds.kubernetes.pod.messages import detach
-from tpcsweep.testbeds.node.counters import PathTotals
-from tpcsweep.xrootd.servers import LOOPBACK, parts_of
+from tpcsweep.testbeds.node.program_counters import PathTotals
 
 BLOCK = 1 << 16
 
 SYSCTLS = ("tcp_rmem", "tcp_wmem", "tcp_no_metrics_save", "tcp_congestion_control")
-PASS = f"rate 200gbit burst 1m cburst 1m quantum {plan.SUPER_PACKET}"
+PASS = f"rate 200gbit burst 1m cburst 1m quantum {network_path.SUPER_PACKET}"
 """A class with a higher rate than any path."""
-_emulated: dict[str, plan.Path] = {}  # the emulated path by its interface, if any
+_emulated: dict[str, network_path.Path] = {}  # the emulated path by its interface, if any
 
 
 def describe_network(addresses: Iterable[str]) -> dict[str, Any]:
@@ -55,22 +55,22 @@ def own(address: str) -> None:
             raise RuntimeError(f"{address} {why}: {error.strerror}") from None
 
 
-def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
+def commands(interface: str, path: network_path.Path, peers: list[str]) -> list[str]:
     """Return lines for `tc -batch -`. Pure."""
     device = f"dev {interface}"
-    emulator = plan.choose_emulator(path, netem_works=True)
+    emulator = network_path.choose_emulator(path, netem_works=True)
     chosen = f"filter add {device} parent 4: protocol"
     six, four = "ipv6 prio 2 u32 match ip6 dst", "ip prio 1 u32 match ip dst"
     matches = [f"{six} {peer}/128" if ":" in peer else f"{four} {peer}/32" for peer in peers]
     return [
         f"qdisc replace {device} root handle 4: htb default 0",
         f"class add {device} parent 4: classid 4:1 htb {PASS}",
-        *plan.qdiscs(path, emulator, interface=interface, parent="parent 4:1"),
+        *network_path.qdiscs(path, emulator, interface=interface, parent="parent 4:1"),
         *(f"{chosen} {match} flowid 4:1" for match in matches),
     ]
 
 
-def share(path: plan.Path, origins: int) -> plan.Path:
+def share(path: network_path.Path, origins: int) -> network_path.Path:
     """Return the part of a path that each origin emulates, with a rate and queue of its own. Pure."""
     limit = None if path.queue_limit is None else max(1, path.queue_limit // origins)
     return replace(path, bandwidth=path.bandwidth / origins, queue_limit=limit)
@@ -81,7 +81,7 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
 
     Raises RuntimeError with tc's error, for instance if the kernel lacks sch_netem.
     """
-    path = plan.Path(**asked)
+    path = network_path.Path(**asked)
     interface = interface_to(peers[0])
     lines = commands(interface, path, peers)
     batch, text = ["tc", "-batch", "-"], "\n".join(lines)
@@ -89,7 +89,7 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
     if done.returncode != 0:
         needs = "; netem needs the kernel module sch_netem on the node" if path.rtt or path.loss else ""
         raise RuntimeError(f"tc: {done.stderr.strip()}{needs}")
-    if command := plan.segmentation_command(path, "netem", interface):
+    if command := network_path.segmentation_command(path, "netem", interface):
         processes.run(command, check=True)
     _emulated[interface] = path
     return lines

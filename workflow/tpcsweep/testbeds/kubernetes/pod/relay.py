@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 
-from tpcsweep.testbeds.kubernetes.pod.places import HUB
+from tpcsweep.testbeds.kubernetes.pod.pod_files import HUB
 
 BLOCK = 1 << 16
 

@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tpcsweep.linux.cgroups import Cgroup, hierarchy
-from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.testbeds.kubernetes.pod import pod_files
 
 POLL = 0.05
 WHOLE = "..data"
@@ -31,29 +31,30 @@ def end_on_term() -> None:
 def credentials() -> Path:
     """Wait for the credentials, and return a folder with them as servers and tools need them."""
     while not all(
-        (folder / WHOLE / places.COMPLETE).exists() for folder in (places.CREDENTIALS, places.CONFIGURATION)
+        (folder / WHOLE / pod_files.COMPLETE).exists()
+        for folder in (pod_files.CREDENTIALS, pod_files.CONFIGURATION)
     ):
-        if places.ENDED.exists():
+        if pod_files.ENDED.exists():
             raise SystemExit("nobody has come to use this pod")
         time.sleep(POLL)
-    if places.PRIVATE.exists():
-        return places.PRIVATE
-    beside = Path(tempfile.mkdtemp(dir=places.STATE))
-    for path in (places.CREDENTIALS / WHOLE).iterdir():
+    if pod_files.PRIVATE.exists():
+        return pod_files.PRIVATE
+    beside = Path(tempfile.mkdtemp(dir=pod_files.STATE))
+    for path in (pod_files.CREDENTIALS / WHOLE).iterdir():
         if path.is_file():
-            target = beside / path.name.replace(places.SLASH, "/")
+            target = beside / path.name.replace(pod_files.SLASH, "/")
             target.parent.mkdir(mode=0o700, exist_ok=True)
             shutil.copyfile(path, target)
             target.chmod(0o400)
     with contextlib.suppress(OSError):  # the other container of the pod was first
-        beside.rename(places.PRIVATE)
-    return places.PRIVATE
+        beside.rename(pod_files.PRIVATE)
+    return pod_files.PRIVATE
 
 
 def taken(connections: int = 1) -> list[socket.socket]:
     """Wait for the agent or hub, pass CPU counters and /proc on by its first connection, and return all of them."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(places.SERVER_CONTAINER_SOCKET))
+        listener.bind(str(pod_files.SERVER_CONTAINER_SOCKET))
         listener.listen(connections)
         accepted = [listener.accept()[0] for _ in range(connections)]
     tree = hierarchy()

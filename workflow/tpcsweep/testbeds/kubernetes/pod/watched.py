@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from tpcsweep.errors import BrokenError
-from tpcsweep.linux.cgroups import parse_periods, parse_usage
-from tpcsweep.linux.counters import CounterFile
-from tpcsweep.linux.namespaces import parse_net_dev
-from tpcsweep.linux.sockets import ConnectionTotals
-from tpcsweep.measure.files import DestinationFiles, FirstBytes
-from tpcsweep.measure.looks import PAUSE, Looks
-from tpcsweep.measure.machine import Machine, process_ids
-from tpcsweep.testbeds.kubernetes.pod.places import FILES, SERVER_CONTAINER_SOCKET, Sample
-from tpcsweep.testbeds.node.counters import OriginCounters, Programs
-from tpcsweep.xrootd.servers import EXPORT
+from tpcsweep.common.errors import BrokenError
+from tpcsweep.deploying.linux.cgroups import parse_periods, parse_usage
+from tpcsweep.deploying.linux.kernel_counters import CounterFile
+from tpcsweep.deploying.linux.namespaces import parse_net_dev
+from tpcsweep.deploying.linux.sockets import ConnectionTotals
+from tpcsweep.deploying.xrootd.server_config import EXPORT
+from tpcsweep.measuring.looks import PAUSE, Looks
+from tpcsweep.measuring.machine import Machine, process_ids
+from tpcsweep.measuring.transfer_files import DestinationFiles, FirstBytes
+from tpcsweep.testbeds.kubernetes.pod.pod_files import FILES, SERVER_CONTAINER_SOCKET, Sample
+from tpcsweep.testbeds.node.program_counters import OriginCounters, Programs
 
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans from fitted models: settings for a target throughput."""

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fitted models of a dataset for its page: parameters, fitted cells, and plans for any target."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from tpcsweep.analysis.models.observations import Observations, observe
+from tpcsweep.analysis.models.predictor import Predictor
+from tpcsweep.analysis.models.saved_fits import read_fits
+from tpcsweep.analysis.plans.anchored import anchor
+from tpcsweep.analysis.plans.plan import answers, best_measured, plan
+from tpcsweep.analysis.plans.question import PROBABILITY
+from tpcsweep.analysis.plans.recommendations import EVERY, spaced_rtts
+from tpcsweep.common.numbers import between, plain, short
+from tpcsweep.pages.figures.axis_labels import name_text
+from tpcsweep.pages.gains import Forecast
+from tpcsweep.sweeps.parameters import KNOBS, Parameters, value_text
+from tpcsweep.sweeps.sweep import REPETITION
+
+_MOST_TABLES = 48  # of plans in a page
+_MOST_RTTS = 12
+_SMALLEST = 1e-3  # Gbit/s, so small that the search never continues beyond the data
+
+
+def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
+    """Return the fitted throughput of a dataset and the page's section on models; None if no model was chosen."""
+    fits = read_fits(models)
+    if not fits.chosen:
+        return None
+    observations = observe(summary)
+    model = fits.best(observations)
+    points = summary[["throughput"]].isel({REPETITION: 0}, drop=True)
+    names = [str(name) for name in points.coords if name in Parameters.model_fields]
+    fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
+    planner = anchor(fits.formulas, observe(summary, EVERY))
+    plans = _plans(planner, observations)
+    surest = plans["tables"][0][-1:] if plans else []
+    shown = {
+        "name": planner.name,
+        "formula": {
+            "name": name_text(fits.formula.name),
+            "title": fits.formula.model.title,
+            "source": fits.formula.model.source,
+            "parameters": [row | {"name": name_text(row["name"])} for row in fits.formula.parameter_rows()],
+        },
+        "scores": [
+            {"name": name_text(each["model"]), "error": each["score"]} for each in fits.choice["scores"]
+        ],
+        "target": float(f"{0.9 * surest[0][0] if surest else 0.8 * float(fitted.max()):.1g}"),
+        "plans": plans,
+    }
+    return Forecast(fitted, shown)
+
+
+def _plans(model: Predictor, observations: Observations) -> dict[str, Any] | None:
+    """Return for each RTT, and each value of other axes, the cheapest settings, each with its assured throughput."""
+    domain = model.domain
+    others: dict[str, list[Any]] = {
+        name: list(domain.values.get(name, ()))
+        for name in domain.ranges
+        if name in Parameters.model_fields and name not in (*KNOBS, "rtt")
+    }
+    others |= {name: list(values) for name, values in domain.words.items() if len(values) > 1}
+    rtts = sorted({*spaced_rtts(model, _MOST_RTTS), *domain.values.get("rtt", ())})
+    combined = list(itertools.product(*others.values()))
+    if not combined or len(combined) * len(rtts) > _MOST_TABLES:
+        return None
+    tables, measured = [], []
+    for values, rtt in itertools.product(combined, rtts):
+        given = {**dict(zip(others, values, strict=True)), **({"rtt": rtt} if "rtt" in domain.ranges else {})}
+        tables.append(list(_cheapest(model, given)))
+        measured.append(best_measured(observations, given))
+    return {
+        "rtts": rtts,
+        "others": [
+            {"name": name_text(name), "values": [value_text(name, value) for value in values]}
+            for name, values in others.items()
+        ],
+        "tables": tables,
+        "measured": measured,
+        "probability": f"{plain(100 * PROBABILITY)} %",
+    }
+
+
+def _cheapest(model: Predictor, given: Mapping[str, Any]) -> Iterator[list[float | str]]:
+    """Yield the answers to all targets in the order of the targets: the largest target of each, and its setting."""
+    for most, row in answers(plan(model, _SMALLEST, PROBABILITY, **given).settings):
+        spread = between(row["throughput_low"], row["throughput_high"])
+        expected = f"{short(row['throughput'])} ({spread})"
+        cores = value_text("cores", row["cores"])
+        assured = short(row["assured"])
+        yield [most, assured, expected, cores, str(row["origins"]), str(row["streams"])]

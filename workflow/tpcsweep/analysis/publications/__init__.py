@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures and tables of publications, each with its claims."""

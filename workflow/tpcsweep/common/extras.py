@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extras: packages for some sweeps and commands. `make setup EXTRAS=NAME` installs them in a checkout.
+
+Standard library only. An extra is looked up without importing it.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from tpcsweep.common import processes
+from tpcsweep.common.installation import CHECKOUT, SHIPPED
+
+
+class MissingExtraError(RuntimeError):
+    """An extra is not installed; the message contains the command that installs it."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Replace IPython's traceback in notebooks by the message."""
+        return [str(self)]
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Package of PyPI, or packages of the system."""
+
+    content: str
+    installed: Callable[[], bool]
+    package: str = ""  # package of PyPI
+
+
+def require_extra(name: str) -> None:
+    if lines := missing_extras([name]):
+        raise MissingExtraError(*lines)
+
+
+def missing_extras(names: Iterable[str]) -> list[str]:
+    """Return a line for each extra that is not installed, with the commands that install it."""
+    return [
+        f"the extra {name} ({extra.content}) is not installed: run {' or '.join(_remedies(name, extra))}"
+        for name in names
+        if not (extra := EXTRAS[name]).installed()
+    ]
+
+
+def _remedies(name: str, extra: Extra) -> Iterator[str]:
+    """Yield the commands that install an extra. An installation from a wheel has no Makefile."""
+    if CHECKOUT:
+        yield f"`make setup EXTRAS={name}`"
+    if extra.package:
+        yield f"`pip install {extra.package}`"
+    elif not CHECKOUT:
+        lines = (SHIPPED / f"envs/debian-{name}.txt").read_text().splitlines()
+        yield f"`apt-get install {' '.join(line for line in lines if not line.startswith('#'))}` as root"
+
+
+def _pip(package: str) -> Extra:
+    module = package.replace("-", "_")
+    return Extra(package, lambda: find_spec(module) is not None, package)
+
+
+def _programs(*names: str) -> bool:
+    return all(shutil.which(name, path=processes.system_environment()["PATH"]) for name in names)
+
+
+def _headers(*names: str) -> bool:
+    look = "".join(f"#if !__has_include(<{name}>)\n#error\n#endif\n" for name in names)
+    return _succeeds(["g++", "-E", "-x", "c++", "-"], look)
+
+
+def _xrootd() -> bool:
+    libraries = "curl/curl.h json-c/json.h macaroons.h openssl/ssl.h tinyxml.h uuid/uuid.h zlib.h"
+    return _programs("cmake", "ninja") and _headers(*libraries.split())
+
+
+def _succeeds(command: list[str], given: str = "") -> bool:
+    try:
+        done = processes.run(command, input=given)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+_GLOBUS = ("globus-url-copy", "globus-gridftp-server")
+EXTRAS: Mapping[str, Extra] = {
+    "crate": _pip("rocrate"),
+    "globus": Extra(", ".join(_GLOBUS), lambda: _programs(*_GLOBUS)),
+    "history": _pip("ruptures"),
+    "ns3": Extra("g++, libns3-dev", lambda: _headers("ns3/core-module.h")),
+    "parquet": _pip("pyarrow"),
+    "slurm": _pip("snakemake-executor-plugin-slurm"),
+    "xrootd": Extra("a compiler and the libraries of XRootD", _xrootd),
+    "zarr": _pip("zarr"),
+}
+"""Extras by name; envs/requirements-NAME.txt and envs/debian-NAME.txt list their packages."""

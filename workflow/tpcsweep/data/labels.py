@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vocabulary of datasets: meanings of values, and names, units and coordinates of axes."""
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.variables import NOT_MEASURED, Variable
+from tpcsweep.sweeps.parameters import Parameters, Value, quantity, value_text
+from tpcsweep.sweeps.sweep import REPETITION, Measurement
+
+STATUS = (NOT_MEASURED, "ok", "failed")  # meanings of the values of the variable `status`, from 0
+
+MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
+"""Bit of each flag in the variable `flags` of new datasets; see `flag_masks`."""
+
+SIMULATED = "simulation"
+"""Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
+
+IMPORTED = "imported"  # kind of testbed in datasets of measurements from elsewhere
+
+TRANSFERS_GROUP = "transfer_times"
+"""Group of single transfers; "transfers" is taken by a figure, and NetCDF shares one namespace."""
+
+GROUPS = (None, "samples", TRANSFERS_GROUP)  # all groups, by xarray's names
+
+
+def about_flags() -> dict[str, Any]:
+    """Return the attributes of the variable `flags`: names, bits, grades and meanings, in the same order."""
+    return {
+        "long_name": "what to know before trusting the cell",
+        "flag_masks": np.array(list(MASKS.values()), dtype=np.int32),
+        "flag_meanings": " ".join(MASKS),
+        "flag_grades": " ".join(flag.grade for flag in FLAGS.values()),
+        "comment": "; ".join(f"{name}: {flag.meaning}" for name, flag in FLAGS.items()),
+    }
+
+
+def flag_masks(summary: xr.Dataset) -> dict[str, int]:
+    """Return the bit of each flag in a dataset, by its own attributes."""
+    about = summary["flags"].attrs
+    return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
+
+
+def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
+    """Return which cells carry any of some `data.flags.FLAGS`, as booleans over the axes.
+
+    A flag that was added after the dataset was written is false everywhere. Raises KeyError if a flag is unknown.
+    """
+    if unknown := set(flags) - FLAGS.keys():
+        raise KeyError(*sorted(unknown))
+    masks = flag_masks(summary)
+    return (summary["flags"] & sum(masks.get(flag, 0) for flag in set(flags))) != 0
+
+
+def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:
+    """Return the names of the flags in a value of the variable `flags`; see `flag_masks` for masks."""
+    return [flag for flag, mask in masks.items() if value & mask]
+
+
+def describe(name: str) -> Variable:
+    """Return unit and meaning of an axis or fixed parameter; words and unknown names have no unit."""
+    if name == REPETITION:
+        return Variable("1", "repetition of the cell")
+    known, field = quantity(name), Parameters.model_fields.get(name)
+    units = (known.dimension.base or "1") if known else ""
+    return Variable(units, field.description or name if field else name)
+
+
+def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value]) -> dict[Hashable, Any]:
+    """Return the coordinates of a dataset: each axis along itself, fixed parameters as scalars."""
+    along: dict[Hashable, Any] = {name: (name, *_coordinate(name, values)) for name, values in axes.items()}
+    for name, value in fixed.items():
+        [only], about = _coordinate(name, (value,))
+        along[name] = ((), only, about)
+    return along
+
+
+def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, str]]:
+    attributes = variable_attributes(describe(name))
+    if not all(value is None or isinstance(value, int | float) for value in values):
+        words = ["default" if value is None else str(value) for value in values]  # NetCDF has no null text
+        return np.array(words, dtype=object), attributes
+    if None in values:
+        attributes["comment"] = f"inf: {value_text(name, math.inf)}"
+    if all(isinstance(value, int) for value in values):
+        return np.array(values, dtype=np.int64), attributes
+    numbers = [math.inf if value is None else float(value) for value in values]
+    return np.array(numbers), attributes
+
+
+def variable_attributes(variable: Variable, simulated: bool = False) -> dict[str, str]:
+    """Return unit (if any) and long name as attributes; the name marks simulated values."""
+    units = {"units": variable.units} if variable.units else {}
+    return {**units, "long_name": f"simulated: {variable.long_name}" if simulated else variable.long_name}
+
+
+def catalogue_attributes(axes: Iterable[str], made: str) -> dict[str, str]:
+    """Return the attributes for data catalogues (ACDD 1.3); `made` describes the origin of the figures."""
+    over = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
+    return {
+        "Conventions": "CF-1.11, ACDD-1.3",
+        "summary": f"Throughput {made}, over {over}: of each cell an interval, what bound it and flags. The group "
+        f"samples has time series, {TRANSFERS_GROUP} single transfers, as far as they are known.",
+        "keywords": "XRootD, HTTP-TPC, third-party copy, throughput, data transfer, TCP, WLCG",
+    }
+
+
+def measurement_units() -> str:
+    """Return the units of a dataset's attributes `measurement_…`, because attributes have no units."""
+    kinds = {name: quantity(name, Measurement) for name in Measurement.model_fields}
+    return ", ".join(f"{name} in {kind.dimension.base or '1'}" for name, kind in kinds.items() if kind)
+
+
+def data_origin(summary: xr.Dataset) -> str:
+    """Describe the origin of the throughput: simulated, imported, or measured on a testbed and scale."""
+    about = summary.attrs
+    kind, testbed = about["testbed_kind"], about["testbed"]
+    if kind == IMPORTED:
+        return f"measured elsewhere, imported from {testbed}"
+    made = f"simulated, testbed {testbed}" if kind == SIMULATED else f"measured on {testbed}"
+    if about.get("scale") is None:
+        return made
+    lacks = f"; {about['scale_notes']}" if about.get("scale_notes") else ""
+    return f"{made}, scaled {about['scale']}: bandwidth, cores, files and buffers × {about['scale']}{lacks}"

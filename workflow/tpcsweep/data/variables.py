@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures in cell files, datasets and tables, which variables.toml defines: name, unit and meaning.
+
+Standard library only, because pods import it, from an archive.
+"""
+
+import pkgutil
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+NOT_MEASURED = "not_measured"
+"""Status of a cell whose deployment could not be created as requested; its message has the reason."""
+
+
+class Variable(NamedTuple):
+    """Figure with its CF-style unit, its name for people, and its origin."""
+
+    units: str
+    long_name: str
+    source: str = ""  # key of SOURCES, for figures of a cell
+
+
+TABLES = tomllib.loads((pkgutil.get_data(__package__, "variables.toml") or b"").decode())
+SOURCES: Mapping[str, str] = TABLES["sources"]
+
+
+def _variables(section: str) -> dict[str, Variable]:
+    rows = {name: row or TABLES["summary"][name] for name, row in TABLES[section].items()}
+    return {name: Variable(unit, meaning, source) for name, (unit, source, meaning) in rows.items()}
+
+
+class Remedy(NamedTuple):
+    """Change that relieves a limit."""
+
+    words: str
+    axis: str = ""  # parameter whose other values are this change; "" for a change outside of sweeps
+    larger: bool = True  # whether larger values are the change, not smaller ones
+
+
+def alternatives(words: Sequence[str]) -> str:
+    """Join alternatives: a; a, or b; a, b, or c."""
+    return ", or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def _remedy(words: str, axis: str = "") -> Remedy:
+    return Remedy(words, axis.removeprefix("-"), not axis.startswith("-"))
+
+
+LIMITS: Mapping[str, str] = {limit: meaning for limit, (_, meaning) in TABLES["limits"].items()}
+LIMIT_NAMES: Mapping[str, str] = {limit: name for limit, (name, _) in TABLES["limits"].items()}
+REMEDIES: Mapping[str, Sequence[Remedy]] = {
+    limit: [_remedy(*row) for row in rows] for limit, rows in TABLES["remedies"].items()
+}
+LIMIT_REMEDIES: Mapping[str, str] = {
+    limit: alternatives([remedy.words for remedy in remedies]) for limit, remedies in REMEDIES.items()
+}
+SHARES = {limit: f"share_{limit}" for limit in LIMITS}
+"""Name of the figure with a limit's share of a cell's time. The shares of a cell add up to 1."""
+SUMMARY = _variables("summary") | {
+    share: Variable("1", f"share of the time after warm-up that {LIMIT_NAMES[limit]} bound", "shares")
+    for limit, share in SHARES.items()
+}
+SAMPLES = _variables("samples")
+ORIGIN_SAMPLES = _variables("origin_samples")
+TRANSFERS = _variables("transfers")
+
+OTHER_VARIABLES = (
+    *("status", "flags", "limit", "limit_second", "message", "started", "source_node", "destination_node"),
+    *("provenance", "provenance_record"),
+)
+"""Variables of the dataset that are no figures."""
+
+DIMENSIONS = ("repetition", "record", "time", "origin", "transfer")
+"""Dimensions of the dataset's groups in addition to the axes."""
+
+CPU_LIMITS = frozenset({"cpu_source", "cpu_destination", "client", "machine"})
+"""Limits that depend on the machine's speed: a quota is CPU time, in which a slow CPU does less."""

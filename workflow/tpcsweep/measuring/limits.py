@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of a cell's throughput: the time of a cell, attributed to limits by pure functions.
+
+Each instant after the warm-up is attributed to the first cause in the order of `attribute`. Resources that all streams
+share precede each stream's own time, because nothing else can help while one is exhausted. docs/limits.md has the
+rules, and their accuracy on cells with a known limit.
+
+Sources: Y. Zhang and others, On the characteristics and origins of Internet flow rates, SIGCOMM 2002 (T-RAT: rates by
+cause); M. Siekkinen and others, A root cause analysis toolkit for TCP, Computer Networks 52(9), 2008 (time shares of
+causes, separating application and transfer periods); the kernel's account of each connection's time (tcpi_busy_time,
+tcpi_rwnd_limited, tcpi_sndbuf_limited; Linux commit 05b055e89121, 2016).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpcsweep.common.numbers import GBIT_PER_MS
+from tpcsweep.data.variables import SHARES
+from tpcsweep.measuring import tcp
+from tpcsweep.measuring.readings import Series, mean
+from tpcsweep.sweeps.parameters import Parameters
+
+NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
+FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
+SATURATED = 0.95
+"""Share of CPU time above which CPUs without a quota are exhausted: a machine's, or a pod's exclusive ones."""
+WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
+"""Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
+The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
+LOST = 0.4  # throughput over the rate that the losses allow, above which they bind
+NEAR = 0.1  # difference of shares up to which two limits bind equally
+SMOOTHED, PERIOD = 3, 10
+"""Samples over which rates and CPU are smoothed.
+Rates, because readings are late at times; CPU, because a quota's period is a second at most."""
+ROUND_TRIPS = {"pull": 6, "push": 4}
+"""Round trips of a one-byte transfer by copy_mode: connections, requests and answers.
+Measured: at 100 ms each such transfer by curl took 0.62 s and 0.42 s."""
+REDIRECTED = 13
+"""Additional round trips of a pull if both sides have a redirector.
+Measured: 13 for files of 4 MiB, and 16 for 64 MiB; docs/shipped-sweeps.md."""
+
+
+def means(samples: Series, warmup: int) -> dict[str, float]:
+    """Return the means over time of samples without the first `warmup` ones; NaN if nothing is known.
+
+    `sent` and `resent` include the warm-up, because windows remember losses.
+    """
+    first = {name: 0 if name in ("sent", "resent") else warmup for name in samples}
+    return {name: mean(values[..., first[name] :]) for name, values in samples.items()}
+
+
+def evidence(
+    wanted: Parameters,
+    summary: Mapping[str, float | int | None],
+    means: Mapping[str, float],
+    totals: Mapping[str, int | None],
+    transfers: Sequence[float],
+) -> dict[str, float]:
+    """Return the figures that explain a limit and are not yet in the summary; NaN if unknown.
+
+    `means` are those of the samples, `rtt_idle`, and `client_cores`; `totals` is the growth of counters over the cell.
+    `transfers` are the seconds of each successful transfer; without any, the cell's duration is the shortest possible.
+    """
+    rtt, goodput = means["rtt_idle"], means["goodput"]
+    streams = wanted.streams * wanted.tcp_streams
+    quota = wanted.cores / wanted.origins if wanted.cores else math.nan
+    busiest = {side: _known(summary[f"{side}_cpu_busiest"]) for side in ("source", "destination")}
+    shortest = median(transfers or [_known(summary["duration"])])
+    waited = means["rwnd_limited"] + means["sndbuf_limited"]
+    signs = {
+        "path_used": means["wire_throughput"] / wanted.bandwidth,
+        **{f"{side}_quota_used": cores / quota for side, cores in busiest.items()},
+        "client_quota_used": _over(means["client_cpu"], means["client_cores"]),
+        "client_throttled": counted_share(totals["client_throttled"], totals["client_periods"]),
+        **{name: means[name] for name in ("source_thread", "destination_thread", "client_thread")},
+        "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
+        "connections_busy": means["busy"] / streams,
+        "window_limited": waited / streams,
+        "network_limited": (means["busy"] - waited) / streams,
+        "window_used": _over(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
+        "ramp": min(_over(ramp_seconds(wanted, rtt), shortest), 1.0),  # NaN remains
+        "loss_seen": _over(means["resent"], means["sent"]),
+        "queue_drops": counted_share(totals["path_queue_drops"], totals["path_drops"]),
+        "machine_used": means["machine_cpu"] + means["machine_steal"],
+    }
+    loaded = means["rtt_loaded"] if math.isfinite(means["rtt_loaded"]) else rtt
+    leaves = means["busy"] * loss_rate(wanted, signs["loss_seen"], max(rtt, loaded))
+    return signs | {"loss_used": _over(goodput, leaves)}
+
+
+def attribute(
+    wanted: Parameters, samples: Series, moving: NDArray[np.float64], signs: Mapping[str, float]
+) -> dict[str, float]:
+    """Attribute the time of a cell to limits, by its samples after the warm-up.
+
+    `moving` is a `transfers.moving_share`. `signs` are the cell's `evidence`, its `rtt_idle`, and its shares of
+    throttled scheduling periods. The shares of `SHARES` add up to 1 if there is a sample, and are NaN otherwise.
+    """
+    streams = wanted.streams * wanted.tcp_streams
+    busy, waited = (share / streams for share in _connections(samples, moving * streams))
+    active = np.minimum(1.0, busy * streams)
+    left, shares = np.ones(moving.size), dict.fromkeys(SHARES, math.nan if moving.size == 0 else 0.0)
+
+    def attribute_share(limit: str, share: NDArray[np.float64] | float) -> None:
+        taken = np.minimum(left, np.clip(share, 0.0, 1.0))
+        np.subtract(left, taken, out=left)
+        shares[limit] += float(taken.mean()) if taken.size else 0.0
+
+    rate, flowing = _smoothed(samples["wire_throughput"], SMOOTHED), _smoothed(active, SMOOTHED)
+    path = _zero(rate / wanted.bandwidth)
+    attribute_share("bandwidth", np.where(path >= FULL, 1.0, np.where(path >= FULL * flowing, active, 0.0)))
+    source, destination = (
+        _exhausted(side, wanted, samples, active, signs) for side in ("source", "destination")
+    )
+    ahead = source * signs["source_quota_used"] > destination * signs["destination_quota_used"]
+    ahead |= source > destination
+    attribute_share("cpu_source", np.where(ahead, source, 0.0))
+    attribute_share("cpu_destination", np.where(ahead, 0.0, destination))
+    # A client is idle during a third-party copy, unless it uses up a core.
+    used_up = 1.0 if signs["client_quota_used"] >= SATURATED else _zero(signs["client_throttled"])
+    throttled = used_up * (1 - moving if wanted.layer != "network" else 1.0)
+    attribute_share("client", np.where(_zero(samples["client_thread"]) >= FULL, 1.0, throttled))
+    waiting = np.maximum(_zero(samples["source_waiting"]), _zero(samples["destination_waiting"]))
+    attribute_share("disk", waiting / wanted.streams)
+    attribute_share("between_files", 1 - moving)
+    under_way = (
+        _smoothed(samples["goodput"], SMOOTHED) * signs["rtt_idle"] / (GBIT_PER_MS * wanted.tcp_buffer)
+    )
+    used = _zero(under_way / np.maximum(_smoothed(busy, SMOOTHED) * streams, 1e-9))
+    attribute_share(
+        "window", np.where(used >= WINDOW_FULL, busy, np.where(used >= WINDOW_CLOSED, waited, 0.0))
+    )
+    lossy, queued = signs["loss_used"] >= LOST, signs["queue_drops"] >= 0.5
+    attribute_share("path_queue", busy * (lossy and queued))
+    attribute_share("loss", busy * lossy)
+    machine = _zero(samples["machine_cpu"]) + _zero(samples["machine_steal"]) >= SATURATED
+    attribute_share("machine", np.where(machine | (_zero(samples["path_cpu"]) >= FULL), 1.0, 0.0))
+    seen = any(np.isfinite(samples[f"{side}_origin_cpu"]).any() for side in ("source", "destination"))
+    attribute_share(NONE_FOUND if seen else NOT_VISIBLE, 1.0)
+    return shares
+
+
+def binding(shares: Mapping[str, float]) -> tuple[str, str]:
+    """Return the limit with the largest share, and another one within `NEAR` of it, or ""."""
+    first, second = sorted(shares, key=shares.__getitem__, reverse=True)[:2]
+    return first, second if shares[first] - shares[second] <= NEAR else ""
+
+
+def _connections(
+    samples: Series, moving: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return busy and window-limited connections: by the kernel if it counts them, otherwise by the files."""
+    busy = _zero(samples["busy"])
+    waited = _zero(samples["rwnd_limited"]) + _zero(samples["sndbuf_limited"])
+    return (busy, np.minimum(waited, busy)) if busy.any() else (moving, np.zeros(moving.size))
+
+
+def _exhausted(
+    side: str,
+    wanted: Parameters,
+    samples: Series,
+    active: NDArray[np.float64],
+    signs: Mapping[str, float],
+) -> NDArray[np.float64]:
+    """Return the share of each sample in which a side's CPU was exhausted.
+
+    It is the share of scheduling periods whose quota ran out, of the time with busy connections, or of all the time
+    while an origin has no quota left. Exclusive CPUs have no quota that could run out: all of them are in use.
+    """
+    quota = wanted.cores / wanted.origins if wanted.cores else math.inf
+    spent = np.max(
+        [_smoothed(_zero(row), PERIOD) for row in samples[f"{side}_origin_cpu"]] or [active * 0], axis=0
+    )
+    throttled = _zero(signs[f"{side}_throttled"])
+    whole = (_zero(samples[f"{side}_thread"]) >= FULL) | ((throttled == 0) & (spent >= SATURATED * quota))
+    return np.asarray(np.where(whole, 1.0, throttled) * np.where(spent >= FULL * quota, 1.0, active))
+
+
+def _smoothed(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    length = min(length, values.size)
+    if length < 2:
+        return values
+    ones = np.ones(length)
+    return np.convolve(values, ones, "same") / np.convolve(np.ones(values.size), ones, "same")
+
+
+def _zero(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    return np.nan_to_num(values, nan=0.0)
+
+
+def ramp_seconds(wanted: Parameters, rtt: float) -> float:
+    """Return the minimum seconds of one transfer's handshakes and slow start, for an RTT in ms."""
+    asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
+    return (ROUND_TRIPS[wanted.copy_mode] + REDIRECTED * asks) * rtt / 1000 + growth_seconds(wanted, rtt)
+
+
+def growth_seconds(wanted: Parameters, rtt: float) -> float:
+    """Return the seconds in which the window of one transfer grows, for an RTT in ms.
+
+    The `tcp.first_window` is sent with the handshakes. Then the window doubles each round trip (RFC 5681) until the
+    file is sent, or the TCP buffer or a connection's share of the path is full.
+    """
+    connections = wanted.streams * wanted.tcp_streams
+    share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
+    most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
+    return float(tcp.growth_rounds(most, tcp.first_window(wanted.mtu))) * rtt / 1000
+
+
+def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:
+    """Return the rate in Gbit/s of a connection that loses a share of its packets, for an RTT in ms.
+
+    It is inf without loss, and NaN if no law is known for the congestion control.
+    """
+    if wanted.congestion_control not in ("cubic", "reno") or math.isnan(loss):
+        return math.nan
+    if not loss or not rtt:
+        return math.inf
+    payload = tcp.payload(wanted.mtu)
+    rate = float(tcp.mathis(payload, rtt, loss))
+    if wanted.congestion_control == "cubic":  # never slower than Reno: RFC 9438, section 4.3
+        rate = max(rate, tcp.cubic(payload, rtt, loss))
+    return rate
+
+
+def _known(value: float | int | None) -> float:
+    return math.nan if value is None else value
+
+
+def counted_share(part: int | None, whole: int | None) -> float:
+    """Return a share of counted events: 0 if there were none, NaN if nothing counts them."""
+    if part is None or whole is None:
+        return math.nan
+    return part / whole if whole else 0.0
+
+
+def _over(value: float, by: float) -> float:
+    return value / by if by else math.nan

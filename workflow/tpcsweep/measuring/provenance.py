@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Provenance of a measurement: the machine, its software and this project's version, as found.
+
+Standard library only, because pods import it.
+"""
+
+import contextlib
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.common import processes
+from tpcsweep.common.installation import CHECKOUT
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import package_versions
+
+
+def machine() -> dict[str, Any]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return {
+        "host": socket.gethostname(),
+        "kernel": platform.release(),
+        "cpu": next(models, platform.machine()),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+    }
+
+
+def software(tools: Iterable[str]) -> dict[str, str]:
+    """Return the versions of installed `tools`; servers report their own (`Release.describe`)."""
+    versions = package_versions("iproute2")
+    for tool in tools:
+        versions |= TOOLS[tool].versions()
+    return versions
+
+
+def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a site's provenance with this project's commit and software."""
+    servers = {"xrootd": site["xrootd"]["version"]} if "xrootd" in site else {}
+    ours = {name: version(name) for name in ("tpcsweep", "snakemake")}
+    software = {**servers, **site["software"], "python": platform.python_version(), **ours}
+    return {**site, "commit": commit(), "software": software}
+
+
+@cache
+def commit() -> str:
+    """Return this project's commit, with "+changes" if modified, or the image's commit; "" if unknown."""
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        if CHECKOUT:
+            top, head = _git(CHECKOUT, "rev-parse", "--show-toplevel", "HEAD").splitlines()
+            if CHECKOUT.samefile(top):  # not an unpacked archive within another repository
+                changed = _git(CHECKOUT, "status", "--porcelain", "--untracked-files=no")
+                return head + ("+changes" if changed else "")
+    return os.environ.get("TPCSWEEP_COMMIT", "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return processes.run(["git", "-C", str(folder), *arguments], check=True).stdout.strip()

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transfers of a cell, as reported by the client, the destination's files and XRootD's monitoring.
+
+They show how evenly streams shared, and whether XRootD's monitoring agrees (docs/measuring.md).
+"""
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpcsweep.deploying.xrootd.monitoring import LATE, Copy
+from tpcsweep.measuring.client.client_process import Event
+from tpcsweep.measuring.transfer_files import Arrival
+
+MOST_ROWS = 20_000  # most transfers in a cell's file; of more, it lists every second, third and so on
+WHOLE = ("stream", "number", "size", "xrootd_connections", "xrootd_size", "xrootd_code")
+"""Columns of whole numbers."""
+TIMES = ("start", "first_byte", "end", "xrootd_begin", "xrootd_end")
+"""Columns of seconds since the cell's start."""
+COLUMNS = (*WHOLE, *TIMES, "ok", "xrootd_direction")
+"""All columns; the last two are numbers here and words in a cell's file."""
+DIRECTIONS = ("pull", "push")
+MONITORED = 0.01
+"""Tolerated relative difference of XRootD's sum of bytes and that of the files.
+Both count payload, so that they are equal unless a record is lost."""
+
+Columns = dict[str, NDArray[np.float64]]
+
+
+class CellTransfers:
+    """Rows of ended transfers, stored as columns of 104 bytes a row, because an hour may have 10⁵ of them."""
+
+    def __init__(self, prefix: str, began: float) -> None:
+        """`began` is the cell's start by CLOCK_MONOTONIC; `prefix` is the start of its file names."""
+        self._prefix, self._began = f"{prefix}.", began
+        self._columns = {name: array("d") for name in COLUMNS}
+        self._first_ends: dict[float, float] = {}  # end of the first transfer by stream
+        self._failures: dict[int, str] = {}
+        self._waiting: dict[str, int] = {}  # rows without a record of XRootD, by file name, oldest first
+        self._early: dict[str, Copy] = {}  # records of transfers whose end is not yet known
+        self.exhausted = False  # whether every stream has given up
+        self.finished = False  # whether every stream that has not given up has transferred all its files
+
+    def add(self, event: Event, arrival: Arrival | None = None) -> None:
+        """Record an event of the client, with the arrival if a transfer ended."""
+        if event["event"] in ("exhausted", "finished"):
+            setattr(self, event["event"], True)
+        elif event["event"] == "end":
+            self._end(event, arrival or Arrival(None, 0))
+
+    def _end(self, event: Event, arrival: Arrival) -> None:
+        row = len(self._columns["stream"])
+        values = {
+            **dict.fromkeys(COLUMNS, math.nan),
+            "stream": event["stream"],
+            "number": event["number"],
+            "start": self._since(event["start"]),
+            "first_byte": self._since(math.nan if arrival.first_byte is None else arrival.first_byte),
+            "end": self._since(event["end"]),
+            "size": arrival.size,
+            "ok": event["failure"] is None,
+        }
+        for name, value in values.items():
+            self._columns[name].append(value)
+        self._first_ends.setdefault(values["stream"], values["end"])
+        if event["failure"] is not None:
+            self._failures[row] = event["failure"]
+        self._waiting[event["name"]] = row
+        if early := self._early.pop(event["name"], None):
+            self._fill(row, early)
+        # Records are lost, or the tool makes no third-party copies: the last transfer ended long after these.
+        ends = self._columns["end"]
+        while ends[-1] - ends[next(iter(self._waiting.values()))] > 2 * LATE:
+            del self._waiting[next(iter(self._waiting))]
+
+    def add_copy(self, copy: Copy) -> None:
+        """Record a copy reported by XRootD; late copies of other cells are ignored."""
+        if not copy.name.startswith(self._prefix) or copy.begin < self._began:
+            return
+        if copy.name in self._waiting:
+            self._fill(self._waiting[copy.name], copy)
+        else:
+            self._early[copy.name] = copy
+
+    def _fill(self, row: int, copy: Copy) -> None:
+        values = {
+            "xrootd_begin": self._since(copy.begin),
+            "xrootd_end": self._since(copy.end),
+            "xrootd_connections": copy.connections,
+            "xrootd_size": copy.size,
+            "xrootd_code": copy.code,
+            "xrootd_direction": DIRECTIONS.index(copy.direction),
+        }
+        for name, value in values.items():
+            self._columns[name][row] = value
+
+    @property
+    def overdue(self) -> float:
+        """CLOCK_MONOTONIC time by which the last missing record must have arrived; -inf if none is missing."""
+        end, ok, begin = (self._columns[name] for name in ("end", "ok", "xrootd_begin"))
+        missing = (end[row] for row in self._waiting.values() if ok[row] and math.isnan(begin[row]))
+        return self._began + max(missing, default=-math.inf) + LATE
+
+    def all_failed(self, streams: int) -> bool:
+        """Return whether all `streams` gave up, or each had a failure and no transfer succeeded."""
+        failed_in = set(self._columns["stream"])
+        return self.exhausted or (not any(self._columns["ok"]) and len(failed_in) == streams)
+
+    def last_failed(self, streams: int) -> bool:
+        """Return whether the last ended transfer of each of `streams` failed."""
+        last = dict(zip(self._columns["stream"], self._columns["ok"], strict=True))
+        return len(last) == streams and not any(last.values())
+
+    def first_files(self, streams: int) -> float:
+        """Return the second of the cell at which all `streams` had ended their first transfer; inf before."""
+        return max(self._first_ends.values()) if len(self._first_ends) == streams else math.inf
+
+    def columns(self) -> Columns:
+        """Return all columns; NaN for unknown values."""
+        return {name: np.array(values) for name, values in self._columns.items()}
+
+    def seconds(self) -> list[float]:
+        start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
+        return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
+
+    def messages(self) -> Counter[str]:
+        return Counter(self._failures.values())
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return `transfers` of a cell's file: lists of equal length, null for unknown values."""
+        count = len(self._columns["stream"])
+        rows = range(0, count, max(1, math.ceil(count / MOST_ROWS)))
+        listed: dict[str, list[Any]] = {
+            name: [_number(values[row], name) for row in rows] for name, values in self._columns.items()
+        }
+        listed["ok"] = [bool(value) for value in listed["ok"]]
+        directions = listed["xrootd_direction"]
+        listed["xrootd_direction"] = ["" if value is None else DIRECTIONS[int(value)] for value in directions]
+        listed["message"] = [self._failures.get(row, "") for row in rows]
+        return listed
+
+    def _since(self, moment: float) -> float:
+        return round(moment - self._began, 4)
+
+
+def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: float) -> Columns:
+    """Return rows of transfers that ran when the cell ended: `stream`, `first_byte`, `end` and `size`.
+
+    The cell lasted from `began` to `end`, by CLOCK_MONOTONIC. The names of its files begin with the prefix.
+    """
+    rows = [
+        (
+            int(name.removeprefix(f"{prefix}.").partition(".")[0]),
+            math.nan if arrival.first_byte is None else arrival.first_byte - began,
+            end - began,
+            arrival.size,
+        )
+        for name, arrival in present.items()
+        if name.startswith(f"{prefix}.")
+    ]
+    table = np.array(rows, dtype=float).reshape(-1, 4)
+    return dict(zip(("stream", "first_byte", "end", "size"), table.T, strict=True))
+
+
+def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:
+    """Return Jain's index (Σx)² / (n Σx²) of the streams' amounts in any unit; NaN if all are zero."""
+    shares = np.asarray(rates, dtype=float)
+    largest = shares.max(initial=0.0)
+    if largest <= 0:
+        return math.nan
+    shares = shares / largest  # squares of an hour's bytes would lose digits
+    return float(shares.sum() ** 2 / (shares.size * (shares**2).sum()))
+
+
+def stream_bytes(
+    ended: Columns, unfinished: Columns, streams: int, begin: float, end: float
+) -> NDArray[np.float64]:
+    """Return the bytes that each stream delivered between two times, (streams,).
+
+    A transfer's bytes are spread evenly from its first byte to its end, which matters only for transfers that cross a
+    boundary. If the first byte was not observed, its `start` counts instead, or `begin` for unfinished transfers, which
+    have no start.
+    """
+    brought = np.zeros(streams)
+    for rows in (ended, unfinished):
+        first, last = rows["first_byte"], rows["end"]
+        first = np.where(np.isnan(first), rows.get("start", np.full(first.shape, begin)), first)
+        inside = np.minimum(last, end) - np.maximum(first, begin)
+        share = np.clip(inside / np.maximum(last - first, 1e-9), 0.0, 1.0)
+        np.add.at(brought, rows["stream"].astype(int), rows["size"] * share)
+    return brought
+
+
+def moving_share(
+    ended: Columns,
+    unfinished: Columns,
+    streams: int,
+    times: NDArray[np.float64],
+    growth: float,
+    ramp: float,
+) -> NDArray[np.float64]:
+    """Return the share of the streams' time in which files moved at full pace, for each interval.
+
+    A file reaches its pace `growth` seconds after its first byte, when its window has grown, and keeps it until XRootD
+    has finished it or its transfer ends. A file whose first byte nobody saw, as servers write small files at once,
+    reaches its pace `ramp` seconds after its start, the time of handshakes included; an unfinished one with bytes has
+    it from the first of the times.
+    """
+    elapsed = np.zeros(times.size)
+    for rows in (ended, unfinished):
+        first, last = rows["first_byte"], np.fmin(rows["end"], rows.get("xrootd_end", rows["end"]))
+        begun = rows["start"] + ramp if "start" in rows else times[0]
+        unseen = np.where(rows["size"] > 0, begun, last)
+        first = np.minimum(np.where(np.isnan(first), unseen, first + growth), last)
+        elapsed += _seconds_since(first, times) - _seconds_since(last, times)
+    return np.asarray(np.clip(np.diff(elapsed) / np.diff(times) / streams, 0.0, 1.0))
+
+
+def _seconds_since(moments: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each time the sum of the seconds since all earlier moments."""
+    moments = np.sort(moments)
+    passed = np.searchsorted(moments, times)
+    return np.asarray(passed * times - np.concatenate([[0.0], np.cumsum(moments)])[passed])
+
+
+def monitored_share(ended: Columns, heard: float) -> float:
+    """Return the bytes of successful transfers by XRootD's monitoring over the bytes in their files.
+
+    Transfers whose record may still arrive are excluded; a record that should have arrived counts as 0 bytes. The
+    result is NaN if no record arrived, as for tools that make no third-party copies by HTTP. Records were received
+    until `heard`, in s since the cell's start.
+    """
+    told = np.isfinite(ended["xrootd_size"])
+    counts = (ended["ok"] > 0) & (told | (ended["end"] <= heard - LATE))
+    size = ended["size"][counts].sum()
+    if not size or not told[counts].any():
+        return math.nan
+    return float(np.nansum(ended["xrootd_size"][counts]) / size)
+
+
+def disagrees(share: float | None) -> bool:
+    """Return whether a `monitored_share` is implausible; False if unknown."""
+    return share is not None and abs(share - 1) > MONITORED
+
+
+def _number(value: float, column: str) -> float | int | None:
+    if math.isnan(value):
+        return None
+    return int(value) if column in WHOLE else value

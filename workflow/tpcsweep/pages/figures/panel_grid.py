@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrangement of cells for figures: repetitions combined, axes placed. Nothing is drawn here."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from tpcsweep.data.flags import FLAGS, graded
+from tpcsweep.data.labels import IMPORTED, STATUS, flagged
+from tpcsweep.sweeps.sweep import REPETITION
+
+_FIRST = ("streams", "rtt", "cores", "origins")  # order in which axes take x and y, then panels
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Cells with combined repetitions, and the place of each axis."""
+
+    cells: xr.Dataset  # throughput, low, high, and one boolean for each mark
+    x: str | None
+    y: str | None
+    columns: str | None
+    rows: tuple[str, ...]
+
+    def panels(self) -> list[list[dict[str, Any]]]:
+        """Return, row by row, the values of the panel axes for each panel that has a cell."""
+        names = self.rows if self.columns is None else (*self.rows, self.columns)
+        every = combinations(self.cells, names)
+        across = 1 if self.columns is None else self.size(self.columns)
+        rows = [every[first : first + across] for first in range(0, len(every), across)]
+        held = [[where for where in row if not self.empty(where)] for row in rows]
+        return [row for row in held if row] or rows
+
+    def empty(self, where: Mapping[str, Any]) -> bool:
+        """Return whether no cell was requested with these values, as for a tool without some layer."""
+        return "missing" in self.cells and bool(self.cells["missing"].sel(where).all())
+
+    def plane(self, name: str, where: Mapping[str, Any]) -> NDArray[Any]:
+        """Return one panel's values in rows of y and columns of x."""
+        part = self.cells[name].sel(where).transpose(*(axis for axis in (self.y, self.x) if axis is not None))
+        return np.asarray(part.values.reshape(self.size(self.y), self.size(self.x)))
+
+    def size(self, name: str | None) -> int:
+        return 1 if name is None else self.cells.sizes[name]
+
+
+def arrange(summary: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
+    """Combine repetitions and place each axis: `chosen` ones on x and y."""
+    return arrange_axes(_combined(summary), chosen)
+
+
+def arrange_axes(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
+    """Place each axis of cells, `chosen` ones on x and y; all variables have equal dimensions."""
+    axes = [str(name) for name in next(iter(cells.values())).dims]
+    axes.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    several = [name for name in axes if cells.sizes[name] > 1]
+    plane = list(chosen) or several[:2]
+    if "streams" not in plane and "streams" in axes and len(plane) < 2:
+        plane = ["streams", *plane]
+    x, y = (*plane, None, None)[:2]
+    others = [name for name in axes if name not in plane]
+    columns = others[0] if others else None
+    return Arrangement(cells, x, y, columns, tuple(others[1:]))
+
+
+def _combined(summary: xr.Dataset) -> xr.Dataset:
+    """Return the mean over successful repetitions, with a band that spans all their intervals."""
+    status = summary["status"]
+    ok = status == STATUS.index("ok")
+    throughput = summary["throughput"].where(ok)
+    loud = graded(FLAGS, "warning", "invalid")
+    marks = {name: flagged(summary, name).any(REPETITION) for name in loud}
+    marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
+    missing = status == STATUS.index("not_measured")
+    # Imported cells have different numbers of measurements, so a missing repetition is normal.
+    uneven = summary.attrs["testbed_kind"] == IMPORTED
+    marks["missing"] = missing.all(REPETITION) if uneven else missing.any(REPETITION)
+    # If a repetition has no interval, the band still spans its mean.
+    low = summary["throughput_low"].where(ok).fillna(throughput).min(REPETITION)
+    high = summary["throughput_high"].where(ok).fillna(throughput).max(REPETITION)
+    return xr.Dataset({"throughput": throughput.mean(REPETITION), "low": low, "high": high, **marks})
+
+
+def evenly(size: int, most: int) -> NDArray[np.int64]:
+    """Choose at most `most` of `size` indices, evenly, including the first and the last."""
+    return np.linspace(0, max(0, size - 1), min(size, most)).round().astype(np.int64)
+
+
+def thin_axes(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangement, list[str]]:
+    """Keep at most `most` values of each axis, evenly spread, and return notes about it."""
+    crowded = {name: count for name, count in most.items() if name is not None and grid.size(name) > count}
+    kept = {name: evenly(grid.size(name), count) for name, count in crowded.items()}
+    notes = [f"{count} of {grid.size(name)} values of {name}" for name, count in crowded.items()]
+    said = [f"Drawn: {', '.join(notes)}, evenly over them; the dataset has all."] if notes else []
+    return replace(grid, cells=grid.cells.isel(kept)), said
+
+
+def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
+    values = itertools.product(*(content[name].values.tolist() for name in names))
+    return [dict(zip(names, row, strict=True)) for row in values]

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared parts of figures: panels, marks, title, notes, legend, colours, style, display in notebooks.
+
+Text from data is escaped in the pages made from notebooks.
+"""
+
+import itertools
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from tpcsweep.common.numbers import plain, short
+from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.labels import data_origin
+from tpcsweep.deploying.xrootd.releases import SYSTEM
+from tpcsweep.pages.figures.axis_labels import escape_math, name_text, panel_title, text_width
+from tpcsweep.pages.figures.panel_grid import Arrangement, evenly
+from tpcsweep.sweeps.parameters import value_text
+
+COLOURS = "viridis"
+INVALID = "#D55E00"  # fill colour of marks on cells with invalid figures
+_UNSPECIFIC = ("only", SYSTEM, "usual")  # values of parameters that leave the choice to testbed and tool
+_MOST_PANELS = 40  # in one figure
+_MOST_COLUMNS = 8  # in a figure with several rows
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+class Mark(NamedTuple):
+    """Style of a cell's property: failed, missing, a warning, or invalid.
+
+    Flags that are notes have no mark: they concern the interval, which is drawn itself.
+    """
+
+    marker: str
+    meaning: str
+    invalid: bool = False
+
+    def face(self, otherwise: str) -> str:
+        return INVALID if self.invalid else otherwise
+
+
+_MARKERS = {
+    "not_steady": "^",
+    "transfers_failed": "v",
+    "files_missing": "<",
+    "counters_disagree": "P",
+    "monitoring_disagrees": ">",
+    "machine_saturated": "*",
+    "deployment_broken": "h",
+    "path_slow": "D",
+    "disturbed": "s",
+    "implausible": "8",
+    "beyond_path": "H",
+}
+
+MARKS = {
+    "failed": Mark("X", "failed"),
+    "missing": Mark("o", "not measured"),
+    **{
+        flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].words}", FLAGS[flag].grade == "invalid")
+        for flag, marker in _MARKERS.items()
+    },
+}
+
+
+def lay_out(
+    grid: Arrangement, wide: float, high: float, projection: str | None = None
+) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
+    """Return a figure, its panels (inches `wide` × `high`) with their axes' values, and notes on omitted ones."""
+    rows = grid.panels()
+    if len(set(map(len, rows))) > 1:  # if panels lack cells, rows are no table
+        rows = [list(itertools.chain.from_iterable(rows))]
+    every = sum(map(len, rows))
+    columns = evenly(len(rows[0]), _MOST_PANELS if len(rows) == 1 else _MOST_COLUMNS)
+    kept = evenly(len(rows), max(1, _MOST_PANELS // columns.size))
+    rows = [[rows[row][column] for column in columns] for row in kept]
+    shown = kept.size * columns.size
+    notes = [f"{shown} of {every} panels, evenly over their values; the dataset has all."]
+    if len(rows) == 1 and len(rows[0]) > 4:  # a single long row is easier to read wrapped
+        rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
+    size = (max(wide * len(rows[0]) + 0.9, 5.2), high * len(rows))
+    figure, panels = _panels(size, list(map(len, rows)), subplot_kw={"projection": projection})
+    places = itertools.chain.from_iterable(rows)
+    return figure, list(zip(panels, places, strict=True)), notes if shown < every else []
+
+
+def tiles(
+    count: int,
+    wide: float,
+    high: float,
+    margin: tuple[float, float] = (0.4, 0.0),
+    least: float = 5.2,
+    sharey: bool = True,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `count` panels, four in a row, sharing the scale of x, and of y with `sharey`.
+
+    Lengths are in inches: width and height of a panel, the figure's margin around all panels, and its least width.
+    """
+    rows = [min(4, count - first) for first in range(0, count, 4)]
+    size = (max(wide * rows[0] + margin[0], least), high * len(rows) + margin[1])
+    return _panels(size, rows, sharex=True, sharey=sharey)
+
+
+def _panels(size: tuple[float, float], rows: Sequence[int], **settings: Any) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, used_panels(figure.subplots(len(rows), max(rows), squeeze=False, **settings), rows)
+
+
+def used_panels(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
+    """Return the first panels of each row, as many as `rows` say, and remove the others.
+
+    The lowest panel of each column has tick labels, also if panels share their axes.
+    """
+    for row, count in enumerate(rows):
+        for column in range(count, axes.shape[1]):
+            axes[row, column].remove()
+            if row and column < rows[row - 1]:
+                axes[row - 1, column].tick_params(labelbottom=True)
+    return [panel for line, count in zip(axes, rows, strict=True) for panel in line[:count]]
+
+
+def finish(
+    figure: Figure, summary: xr.Dataset, topic: str, notes: Sequence[str], handles: Sequence[Any] = ()
+) -> None:
+    """Add title, common parameters, notes and one legend; the figure grows by their height."""
+    title = f"{topic}: sweep {summary.attrs['sweep']}, {data_origin(summary)}"
+    add_header(figure, title, [common_parameters(summary), *notes], handles)
+
+
+def common_parameters(summary: xr.Dataset) -> str:
+    """Describe the parameters with one value, except those whose value leaves the choice to testbed and tool."""
+    single = {str(name): summary[name].item() for name in summary.coords if not summary[name].dims}
+    return ", ".join(
+        f"{name_text(name)} {value_text(name, value)}"
+        for name, value in single.items()
+        if value not in _UNSPECIFIC
+    )
+
+
+def add_header(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:
+    """Add title, notes and one legend; the figure grows by their height."""
+    wide, high = figure.get_size_inches()
+    lines = textwrap.wrap(escape_math(title), int(wide * 9.8))
+    small = [line for text in notes for line in textwrap.wrap(escape_math(text), int(wide * 16))]
+    widest = max((text_width(str(handle.get_label())) for handle in handles), default=0.0)
+    columns = max(1, min(len(handles), int(wide / max(1.75, widest + 0.6))))
+    above = 0.12 + 0.2 * len(lines) + 0.145 * len(small) + 0.08
+    below = 0.19 * math.ceil(len(handles) / columns) + 0.12 if handles else 0.0
+    total = high + above + below
+    figure.set_size_inches(wide, total)
+    engine = figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        engine.set(rect=(0, below / total, 1 - 0.08 / wide, high / total))
+    left = 0.12 / wide
+    top = 1 - 0.1 / total
+    figure.text(left, top, "\n".join(lines), va="top", fontsize=11, fontweight="bold", linespacing=1.25)
+    below_title = top - (0.2 * len(lines) + 0.03) / total
+    figure.text(left, below_title, "\n".join(small), va="top", fontsize=7.5, color="#333333", linespacing=1.3)
+    if handles:
+        figure.legend(
+            handles=list(handles),
+            loc="lower center",
+            bbox_to_anchor=(0.5, 0.04 / total),
+            ncols=columns,
+            frameon=False,
+            fontsize=8,
+            borderaxespad=0,
+            columnspacing=1.4,
+            handletextpad=0.5,
+        )
+
+
+@contextmanager
+def styled(style: Any = _STYLE) -> Iterator[None]:
+    """Apply the style of all figures, as context manager or decorator.
+
+    The style starts from matplotlib's defaults, not from the user's matplotlibrc.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        with mpl.rc_context(style):
+            yield
+
+
+@styled()
+def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
+    figure, [axes] = tiles(1, 6.4, 3.0, (0, 0))
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
+    finish(figure, summary, topic, [])
+    return figure
+
+
+def cell_marks(cells: xr.Dataset) -> list[str]:
+    return [name for name in MARKS if bool(cells[name].any())]
+
+
+def mark_handles(grid: Arrangement, face: str) -> list[Line2D]:
+    """Return legend entries of the marks that occur; `face` fills marks that are not invalid."""
+    return [
+        point_handle(MARKS[name].meaning, "black", MARKS[name].marker, MARKS[name].face(face), markersize=5)
+        for name in cell_marks(grid.cells)
+    ]
+
+
+def point_handle(label: str, colour: str, marker: str, face: str | None = None, **look: Any) -> Line2D:
+    """Return the legend entry of points, filled with `face` or their edge colour."""
+    look |= {"markerfacecolor": face or colour, "markeredgecolor": colour}
+    return Line2D([], [], linestyle="", marker=marker, label=label, **look)
+
+
+def curve_handles(axis: str, values: Sequence[Any], palette: Sequence[Any]) -> list[Line2D]:
+    return [
+        Line2D([], [], color=colour, marker=".", label=panel_title({axis: value}))
+        for value, colour in zip(values, palette, strict=True)
+    ]
+
+
+def colour_scale(cells: xr.Dataset) -> Normalize:
+    """Return a colour scale from zero to the largest throughput, shared by all panels."""
+    largest = float(cells["throughput"].max())
+    return Normalize(0, largest if largest > 0 else 1)  # False for NaN
+
+
+def save(figure: Figure, folder: str | Path, name: str) -> None:
+    """Write `name`.png (150 dpi) and `name`.svg into a folder, reproducibly."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with styled({"svg.hashsalt": "tpcsweep"}):
+        figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
+        figure.set_layout_engine("none")  # the layout is done, and takes a second with many panels
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) -> None:
+    """Write a figure to a folder as PNG and SVG, and display the PNG with `alt`, by default its name."""
+    from IPython.display import Image, display
+
+    save(figure, Path(folder), name)
+    width = 96 * figure.get_figwidth()
+    display(Image(Path(folder) / f"{name}.png", width=width, alt=alt or name))  # type: ignore[no-untyped-call]
+
+
+def as_table(frame: pd.DataFrame, *, index: bool = True) -> Any:
+    """Return a pandas Styler for a page: rounded numbers, "" for NaN, and escaped HTML."""
+    table = frame.style.format(_numbers(short), na_rep="", escape="html")
+    for axis in ("index", "columns"):
+        table = table.format_index(_numbers(plain), escape="html", axis=axis).format_index_names(
+            escape="html", axis=axis
+        )
+    return table if index else table.hide(axis="index")
+
+
+def _numbers(text: Callable[[float], str]) -> Callable[[Any], Any]:
+    return lambda value: text(value) if isinstance(value, float) else value
+
+
+def as_text(content: object) -> str:
+    """Return Markdown that displays the text literally, with Markdown's and HTML's characters escaped."""
+    signs = r"[!#$&()*+:<>@\[\\\]^_`{|}~-]"
+    return re.sub(signs, lambda sign: f"&#{ord(sign[0])};", " ".join(str(content).split()))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTML pages of a sweep and of all sweeps: findings, limits of each cell, and sections of analyses.
+
+Data flow one way: a dataset becomes flat cells (`cells`), measured effects of remedies (`remedies`), findings
+(`findings`) and plain content (`content`), then one HTML file next to the dataset, without references to other files
+or the network. Analyses supply their sections as functions (`Analysis`); a page without them is complete.
+Templates escape text from data.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+import xarray as xr
+
+from tpcsweep.common.files import is_file, write_text
+from tpcsweep.data.cell_files import FILES
+from tpcsweep.data.labels import TRANSFERS_GROUP
+from tpcsweep.data.opening import load, open_group
+from tpcsweep.pages.content import dataset_facts, page_content, sparkline
+from tpcsweep.pages.gains import Forecast
+from tpcsweep.pages.rendering import render
+
+PAGE = "index.html"
+_FILES: Mapping[str, str] = FILES["page"]
+
+
+class Section(TypedDict, total=False):
+    """Content that an analysis adds to a page."""
+
+    claims: Sequence[Mapping[str, Any]]  # verdicts with the keys published, source, verdict, reason
+    forecast: Forecast | None
+
+
+Analysis = Callable[[Path, xr.Dataset], Section]
+"""An analysis of a dataset, by the path of its file and its summary."""
+
+
+def make_page(
+    dataset: Path,
+    page: Path,
+    listed: bool = False,
+    analyses: Sequence[Analysis] = (),
+) -> None:
+    """Write the page of a dataset, with the sections of `analyses`.
+
+    With `listed` the page links the list of all sweeps even if it does not exist yet.
+    """
+    folder = dataset.parent
+    beside = page.parent == folder
+    in_results = beside and dataset.name == "dataset.nc"
+    linked = [(name, what) for name, what in _FILES.items() if beside and is_file(folder / name)]
+    summary = load(dataset)
+    # The samples of 10⁴ cells are read in parts.
+    with open_group(dataset, "samples") as samples:
+        sections: Section = {}
+        for analysis in analyses:
+            sections |= analysis(dataset, summary)
+        shown = page_content(
+            summary,
+            samples,
+            load(dataset, TRANSFERS_GROUP),
+            files=linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
+            **sections,
+            overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
+            exists=lambda path: in_results and (folder / path).exists(),
+        )
+    write_text(page, render("page", **shown))
+
+
+def make_overview(page: Path) -> None:
+    write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
+
+
+def entries(results: Path) -> list[dict[str, Any]]:
+    """Return the overview's content for each results folder with a dataset, latest first."""
+    found = [_entry(file) for file in sorted(results.glob("*/dataset.nc"))]
+    return sorted(found, key=lambda entry: str(entry.get("until", "")), reverse=True)
+
+
+def _entry(file: Path) -> dict[str, Any]:
+    page = file.with_name(PAGE)
+    entry: dict[str, Any] = {"folder": file.parent.name, "page": is_file(page), "problem": "", "line": ""}
+    try:
+        with open_group(file) as summary:
+            needed = summary[["throughput", "status", "flags"]].load()
+            return {**entry, **dataset_facts(needed), **sparkline(needed)}
+    # A foreign or broken file must not hide the others.
+    except (OSError, ValueError, KeyError) as error:
+        return {**entry, "problem": f"its dataset cannot be read: {error}"}
+
+
+def comparisons(results: Path) -> list[dict[str, str]]:
+    """Return path, name and summary of each comparison's page in the results folders."""
+    found = []
+    for file in sorted(results.glob("*/comparison.json")):
+        page = file.with_name("compare.html")
+        if is_file(page):
+            try:
+                text = str(json.loads(file.read_text(encoding="utf-8"))["summary"])
+            except (OSError, ValueError, KeyError, TypeError):
+                text = "its comparison.json cannot be read"
+            folder = file.parent.name
+            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": text})
+    return found

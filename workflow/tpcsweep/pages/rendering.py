@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Page templates, and the function that fills them. Text from data is escaped."""
+
+import json
+import re
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tpcsweep.common.installation import PACKAGE
+from tpcsweep.common.numbers import short
+
+FOLDER = PACKAGE / "pages/templates"
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(FOLDER),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render(template: str, **content: Any) -> str:
+    """Return a page as HTML: the template `NAME.html`, filled with content."""
+    return _TEMPLATES.get_template(f"{template}.html").render(**content)
+
+
+def minute(moment: str) -> str:
+    """Return an ISO 8601 time for people, without seconds."""
+    return moment[:16].replace("T", " ")
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a percentage for people; a small part of a large number is not 0."""
+    return "< 1" if 0 < 200 * part <= whole else f"{100 * part / max(whole, 1):.0f}"
+
+
+def as_json(values: Any) -> Markup:
+    """Return values as JSON in which no text can end a script."""
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
+
+
+def plotly() -> Markup:
+    """Return the program that draws surfaces."""
+    # importing it takes a third of a second, which most pages do not need
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+
+    return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
+
+
+_TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
+_TEMPLATES.globals["plotly"] = plotly

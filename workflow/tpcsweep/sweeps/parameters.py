@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of a cell with their units, defaults and bounds.
+
+The order of the fields is the order of axes in paths and datasets: parameters of the deployment come first.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
+
+from tpcsweep.deploying.xrootd.releases import SYSTEM
+from tpcsweep.sweeps import units
+from tpcsweep.sweeps.problems import LIST_TAG, VALUE_TAG, Fault, fault
+from tpcsweep.sweeps.units import COUNT, Quantity, show
+
+KNOBS = ("cores", "origins", "streams")
+"""Searched parameters, most expensive first: a plan saves cores, then origins, then streams."""
+
+
+Value = str | int | float | None  # the value of a parameter, in base units
+
+WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # the pattern of words that become parts of file names
+Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
+AnyText = Annotated[str, Field(strict=True)]
+Text = Annotated[str, Field(strict=True, min_length=1)]
+
+MOST_VALUES = 1000
+"""Limit on values of an axis and on entries of `exclude` and `include`; all pairs are compared."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """Annotation of a parameter that is added later: the value that all cells had before.
+
+    Cells without the parameter stay current, and datasets get it with this value.
+    """
+
+    value: Value
+
+
+class Strict(BaseModel):
+    """An immutable model that refuses unknown keys; the docstrings of its fields are their descriptions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        errors = [
+            InitErrorDetails(type=fault(allowed, given), loc=place, input=None)
+            for place, given, allowed in self._faults()
+        ]
+        if errors:
+            raise ValidationError.from_exception_data(type(self).__name__, errors)
+        return self
+
+    def _faults(self) -> Iterable[Fault]:
+        """Return faults that involve several fields; each is reported at its own place instead of the model's."""
+        return ()
+
+
+class DeploymentParameters(Strict):
+    """Parameters of servers and paths: each combination of their values is a deployment."""
+
+    pair: Word = "only"
+    """name of a pair of storage endpoints in the testbed"""
+    xrootd: Word = SYSTEM
+    """release of XRootD on the servers: system, a version, or a name that the testbed defines"""
+    origins: Annotated[int, units.ORIGINS] = 1
+    """XRootD origins on each side; more than one need a redirector"""
+    cores: Annotated[float | None, replace(units.QUOTA, null="no quota")] = None
+    """CPU cores of each side, shared by its origins; null: no quota"""
+    rtt: Annotated[float, units.ROUND_TRIP] = 0.0
+    """round-trip time that the path adds; 0: none"""
+    bandwidth: Annotated[float, units.BANDWIDTH] = 1.0
+    """bandwidth of the path, in each direction"""
+    loss: Annotated[float, units.LOSS] = 0.0
+    """share of packets that the path loses, in each direction"""
+    queue_limit: Annotated[int | None, replace(units.QUEUE_LIMIT, null="sized to the path")] = None
+    """packets that may be in flight in each direction, as netem's limit; null: sized to the path"""
+    mtu: Annotated[int, units.MTU] = 9000
+    """MTU of the path"""
+    tcp_buffer: Annotated[int, units.TCP_BUFFER] = 64 * 2**20
+    """largest TCP send buffer and receive buffer of a connection"""
+    congestion_control: Word = "cubic"
+    """TCP congestion control of the servers"""
+    layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = "memory_to_memory"
+    """storage of the source and destination files; network: no files"""
+    authorization: Literal["usual", "macaroons", "none"] = "usual"
+    """whether servers require their macaroons or admit anonymous clients; usual: the tool's default"""
+
+
+class Parameters(DeploymentParameters):
+    """All parameters of a cell, in base units."""
+
+    tool: Word = "gfal-copy"
+    """tool that transfers the data"""
+    copy_mode: Literal["pull", "push"] = "pull"
+    """side that opens the connections: the destination with pull, the source with push"""
+    encryption: Literal["usual", "tls", "none"] = "usual"
+    """encryption of the data between the sides; usual: the tool's default"""
+    endpoint: Literal["redirector", "direct"] = "redirector"
+    """servers that clients contact: the redirector of a side, or its origins in turn; a single origin has
+    no redirector
+    """
+    tcp_streams: Annotated[int, units.TCP_STREAMS] = 1
+    """TCP connections of one transfer; the maximum depends on the tool"""
+    file_size: Annotated[int, units.FILE_SIZE] = 256 * 2**20
+    """size of each file"""
+    source_content: Literal["sparse", "random"] = "sparse"
+    """content of the source files: sparse files, or random bytes kept in memory"""
+    streams: Annotated[int, units.STREAMS] = 1
+    """concurrent transfers of one file each; the client starts the next one immediately"""
+
+
+DEPLOYMENT = tuple(DeploymentParameters.model_fields)  # names of the parameters of deployments, in order
+CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
+"""Names of the other parameters, in order."""
+
+BEFORE: Mapping[str, Value] = {
+    name: item.value
+    for name, field in Parameters.model_fields.items()
+    for item in field.metadata
+    if isinstance(item, Before)
+}
+"""Parameters that were added later, with the values that cells had before."""
+
+CONDITIONS = "conditions"
+"""The key of a specification for effects of a cell's parameters on its testbed; most cells have none."""
+
+
+def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cell's specification with the parameters that were added after it was written."""
+    return {**specification, "parameters": {**BEFORE, **specification.get("parameters", {})}}
+
+
+def quantity(name: str, model: type[Strict] = Parameters) -> Quantity | None:
+    """Return the dimension and bounds of a parameter; None for text parameters and unknown names."""
+    field = model.model_fields.get(name)
+    return next((item for item in field.metadata if isinstance(item, Quantity)), None) if field else None
+
+
+def show_value(name: str, value: Value) -> str:
+    """Return a parameter's value, or a repetition, for messages."""
+    if value is None or isinstance(value, str):
+        return "null" if value is None else value
+    known = quantity(name)
+    return show(value, known.dimension if known else COUNT)
+
+
+def value_text(name: str, value: Any) -> str:
+    """Return a dataset's coordinate for messages. inf is null, in the parameter's words or as no limit."""
+    value = value.item() if hasattr(value, "item") else value  # a numpy scalar; pods may not have numpy
+    if isinstance(value, bool):  # sweeps have no bool axes, but datasets may be edited
+        return str(value)
+    if isinstance(value, float) and math.isinf(value):
+        known = quantity(name)
+        return (known and known.null) or "no limit"
+    return show_value(name, value)
+
+
+def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
+    if twice := [value for value, times in Counter(values).items() if times > 1]:
+        raise fault("each value once", f"{', '.join(map(repr, twice))} more than once")
+    return tuple(values)
+
+
+def tag(value: object) -> str:
+    """Return the tag of a value in a union of a single value and a list."""
+    return LIST_TAG if isinstance(value, list | tuple) else VALUE_TAG
+
+
+def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
+    """Return a model in which every parameter is optional and accepts one value or a list."""
+    fields: dict[str, Any] = {}
+    hints = get_type_hints(Parameters, include_extras=True)
+    for parameter, info in Parameters.model_fields.items():
+        single: Any = hints[parameter]
+        listed = Field(min_length=1, max_length=MOST_VALUES, json_schema_extra={"uniqueItems": True})
+        several = Annotated[list[single], listed, AfterValidator(_unique)]
+        either = Annotated[
+            Annotated[single, Tag(VALUE_TAG)] | Annotated[several, Tag(LIST_TAG)], Discriminator(tag)
+        ]
+        # A factory keeps the default out of the schema if a missing parameter means any value.
+        default = {"default": info.default} if defaults else {"default_factory": lambda: None}
+        fields[parameter] = (either, Field(description=info.description, **default))
+    return create_model(name, __base__=Strict, __doc__=doc, **fields)
+
+
+SweepParameters = _selection(
+    "SweepParameters", "Parameters of a sweep: one value, or a list for an axis.", defaults=True
+)
+Selection = _selection("Selection", "Values of some parameters, by which cells are chosen.", defaults=False)
+
+
+def selected_parameters(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
+    """Return the parameters that a `SweepParameters` or `Selection` sets, in field order, with tuples for lists."""
+    names = Parameters.model_fields  # a `Question` has more fields
+    return {name: getattr(selection, name) for name in names if name in selection.model_fields_set}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study: a sweep on a testbed, or an existing dataset, and the specification of its cells."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.sweeps.citation import Citation
+from tpcsweep.sweeps.parameters import CONDITIONS
+from tpcsweep.sweeps.sweep import Cell, Grid, Sweep
+from tpcsweep.sweeps.testbed_settings import Settings
+
+FORMAT = 1  # The version of cell specifications. Changing it makes all cells stale.
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A valid sweep and a valid testbed; `checks` decides whether the testbed can run the sweep."""
+
+    name: str
+    sweep: Sweep
+    sweep_file: str
+    testbed_name: str
+    testbed: Settings
+    testbed_file: str
+    results: Path
+    grid: Grid
+    requested: Mapping[str, str]  # the keys of `--config` that select this study
+    citation: Citation | None = None  # the authors of the measurements, if a file in config/ names them
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Dataset attributes that no cell contains: scale, authors, and the command that measures cells again."""
+        found: dict[str, Any] = {}
+        if not self.testbed.simulated:
+            found = {"command": self.command, "cells": f"{self.folder}/cells", "repeat": self.sweep.repeat}
+            found |= {"excluded": excluded} if (excluded := self.grid.excluded) else {}
+        for part in (self.sweep.scale, self.citation):
+            found |= part.attributes if part else {}
+        return found
+
+    @property
+    def notebooks(self) -> dict[str, dict[str, str]]:
+        """The sweep's notebooks, each with the axes that it shows."""
+        return {**self.sweep.notebooks.places, **({"hardware": {}} if self.testbed.has_alternatives else {})}
+
+    @property
+    def folder(self) -> Path:
+        """The results folder: the sweep's name, which has no @, and @TESTBED unless the testbed is of kind netns."""
+        here = self.testbed.kind == "netns"
+        return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
+
+    @cached_property
+    def shared(self) -> dict[str, dict[str, Any]]:
+        """The part of the specification that all cells share, computed once for up to 10⁵ cells."""
+        testbed = {"name": self.testbed_name, "kind": self.testbed.kind, **self.testbed.identity}
+        return {"measurement": self.sweep.measurement.model_dump(), "testbed": testbed}
+
+    def cell_file(self, cell: Cell) -> Path:
+        return self.folder / "cells" / f"{cell.path}.json"
+
+    @property
+    def cells_file(self) -> Path:
+        """The file of all cells of a simulated study: JSON lines, each with the content of a cell's file."""
+        return self.folder / "cells.jsonl"
+
+    @property
+    def command(self) -> str:
+        return shlex.join(["snakemake", *config_arguments(self.requested)])
+
+
+def config_arguments(config: Mapping[str, object]) -> list[str]:
+    return ["--config", *(f"{key}={value}" for key, value in config.items())]
+
+
+def cell_spec(configuration: Configuration, cell: Cell) -> dict[str, Any]:
+    """Return the specification that a cell's file must contain. Other cells are stale.
+
+    The specification contains only what affects the measurement, so adding a value to an axis does not invalidate
+    existing cells. It survives a round trip through JSON.
+    """
+    conditions = configuration.testbed.conditions(cell.parameters)
+    return {
+        "format": FORMAT,
+        "sweep": configuration.name,
+        "parameters": cell.parameters.model_dump(),
+        "repetition": cell.repetition,
+        **configuration.shared,
+        **({CONDITIONS: conditions} if conditions else {}),
+    }

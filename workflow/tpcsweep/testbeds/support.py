@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check whether a testbed can run a sweep, before anything is deployed.
+
+This module contains the rules of every testbed; the package of each kind contains its own in `checks`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tpcsweep.deploying.xrootd.obtaining import EXTRA, to_build
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.parameters import Parameters, Value, selected_parameters, show_value
+from tpcsweep.sweeps.problems import Problem, raise_any
+from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds.netns.settings import Netns
+from tpcsweep.testbeds.rules import Rule, _combinations, broken
+
+
+def require_supported(configuration: Configuration) -> None:
+    raise_any(check(configuration))
+
+
+def check(configuration: Configuration) -> list[Problem]:
+    """List the parameters that the testbed does not support, and the problems that its own checks find."""
+    # Imported by name: a testbed's modules import this one, and a run needs only its own kind.
+    of_testbed = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.checks")
+    problems: list[Problem] = of_testbed.check(configuration)
+    return [*broken(_unsupported(configuration), configuration), *problems]
+
+
+def _unsupported(configuration: Configuration) -> list[Rule]:
+    """Return rules that require the default of each parameter that the testbed does not support."""
+    testbed = configuration.testbed
+    defaults = testbed.defaults(selected_parameters(configuration.sweep.parameters))
+    known = Parameters().model_copy(update=defaults)
+
+    def rule(name: str, default: Value) -> Rule:
+        why = f"{show_value(name, default)}: testbeds of kind {testbed.kind} do not support other values"
+        return Rule((name,), lambda value: None if value == default else why)
+
+    return [rule(name, value) for name, value in known if name not in testbed.supports.split()]
+
+
+def extras(configuration: Configuration) -> list[str]:
+    """List the installation extras that a sweep needs, by its testbed, tools and releases."""
+    testbed = configuration.testbed
+    # Elsewhere the tools run in pods, on the client's own installation, or not at all.
+    if not isinstance(testbed, Netns):
+        return []
+    tools = {TOOLS[str(tool)].extra for (tool,) in _combinations(configuration.grid, ("tool",))}
+    releases = (str(name) for (name,) in _combinations(configuration.grid, ("xrootd",)))
+    builds = {EXTRA} if any(to_build(name, testbed.own_releases) for name in releases) else set()
+    return sorted(filter(None, tools | builds))
