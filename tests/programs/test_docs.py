@@ -139,7 +139,13 @@ def test_settings_are_parts_of_files_that_a_schema_accepts() -> None:
     assert wrong == []
 
 
-FOREIGN = {"No space left on device", "no space left", "memory or disk"}
+FOREIGN = {
+    "has older modification time",
+    "than input",
+    "No space left on device",
+    "no space left",
+    "memory or disk",
+}
 """Words of Snakemake, the kernel and tools."""
 
 

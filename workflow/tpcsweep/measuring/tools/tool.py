@@ -190,8 +190,8 @@ class Worker(Tool):
         """Return the command line of the process, without secrets."""
 
     def main_command(self, python: str, module: str, *arguments: str) -> list[str]:
-        """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.measuring.tools.registry`."""
-        call = f"import sys; from tpcsweep.measuring.tools.registry import {module}; {module}.main(*sys.argv[1:])"
+        """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.measuring.tools`."""
+        call = f"import sys; from tpcsweep.measuring.tools import {module}; {module}.main(*sys.argv[1:])"
         return [python, "-P", "-c", call, *arguments]
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
@@ -228,15 +228,6 @@ class Answers:
 
 def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields).encode() + b"\n"
-
-
-def copy_succeeded(status: int, result: str) -> bool:
-    """Return whether a COPY succeeded, by its status and the line of its body that tells the result.
-
-    The body decides, because a copy may fail after its 201. A 201 or 204 without a body is a success (RFC 4918, 9.8.5);
-    202 announces a result, which must follow.
-    """
-    return 200 <= status < 300 and (result.startswith("success:") or (not result and status in (201, 204)))
 
 
 def last_lines(output: str, count: int = 1) -> str:

@@ -30,6 +30,7 @@ from tpcsweep.deploying.xrootd.monitoring import Monitor
 from tpcsweep.deploying.xrootd.obtaining import obtain
 from tpcsweep.deploying.xrootd.releases import ReleaseError
 from tpcsweep.measuring import provenance
+from tpcsweep.measuring.cell import measure as measure
 from tpcsweep.measuring.client.client_process import Client, ClientError, process_client
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Place
@@ -121,6 +122,11 @@ def brought_up(settings: Netns, request: Request, owner: ownership.Owner) -> Ite
         yield deployment.up()
 
 
+def _drops(link: Link) -> dict[str, int]:
+    counted = link.counters()
+    return {"drops": counted["drops"], "queue_drops": counted["dropped_queue"]}
+
+
 class _Deployment:
     def __init__(
         self, settings: Netns, request: Request, folder: Path, children: list[subprocess.Popen[bytes]]
@@ -171,7 +177,7 @@ class _Deployment:
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
-        counters = Counters(self.prefix, sides, groups)
+        counters = Counters(self.prefix, sides, groups, arrivals, lambda: _drops(link))
         self.opened.callback(counters.close)
         seconds = {"path": verified - began, "servers": time.monotonic() - verified}
         return NetnsSite(
@@ -263,7 +269,7 @@ class _Deployment:
         elsewhere = node != "client"
         home = self.folder / "nodes" / (f"client.{node}" if elsewhere else node)
         home.mkdir(mode=0o700)
-        command = [sys.executable, "-m", "tpcsweep.measuring.client.client_process", str(secrets), str(home)]
+        command = [sys.executable, "-m", "tpcsweep.measuring.client", str(secrets), str(home)]
         return process_client(
             self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere)
         )
