@@ -214,7 +214,7 @@ assert summary.initial_window.attrs["long_name"].startswith("packets that a new 
 """,
     "testbed": """
 from tpcsweep.configuration.loading import cell_spec
-from tpcsweep import results
+from tpcsweep import run_lock
 from tpcsweep.running.runner import run
 
 def configured(**parameters):
@@ -229,7 +229,7 @@ assert "rtt: given 5 ms, allowed: 0 ms: testbeds of kind sockets do not support"
 assert "each is a thread" in str(problem), problem
 configuration = configured(streams=[1, 2])
 assert check(configuration) == []
-results.lock_results(configuration.folder)
+run_lock.lock_results(configuration.folder)
 for deployment in configuration.grid.deployments:
     (folder / "logs" / deployment).mkdir(parents=True)
     run(configuration, deployment, folder / "logs" / deployment)

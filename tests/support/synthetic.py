@@ -7,11 +7,14 @@ import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import orjson
 import xarray as xr
+from tpcsweep import results
+from tpcsweep.cell_result import CellResult, Limit, Summary
 from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.dataset.labels import about_flags
 from tpcsweep.measure.steady import analyse
@@ -96,6 +99,20 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
             "deployment": f"origins={parameters['origins']}/rtt={parameters['rtt']}",
         },
     }
+
+
+def result(
+    limit: str | None = None, figures: Mapping[str, Any] = MappingProxyType({}), **about: Any
+) -> CellResult:
+    """Give a cell's result without samples and transfers."""
+    summary = Summary(figures)
+    whole: dict[str, Any] = {"status": "ok", "summary": summary, "samples": {}, "transfers": {}}
+    return CellResult(**whole | about, limit=Limit(limit) if limit else None)
+
+
+def write_cell(path: Path, spec: Mapping[str, Any], **changes: Any) -> None:
+    """Write the file of a cell with other values of some keys."""
+    results.write_cell(path, spec, CellResult.from_json(cell(spec) | changes))
 
 
 def write_sweep(

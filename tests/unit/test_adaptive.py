@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from tpcsweep import figures, results
+from tpcsweep import figures, staging
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, cell_spec, load
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import write_json, write_text
@@ -142,9 +142,9 @@ class Fake:
         for cell in cells:
             path, spec = self.configuration.cell_file(cell), cell_spec(self.configuration, cell)
             if self.broken(cell):
-                results.write_placeholder(path, spec, "no route")
+                staging.write_placeholder(path, spec, "no route")
             else:
-                results.write_cell(path, spec, synthetic.cell(spec))
+                synthetic.write_cell(path, spec)
 
 
 def configured(folder: Path, sweep: str = SWEEP, **config: Any) -> Configuration:
@@ -281,9 +281,9 @@ def test_cells_of_an_interrupted_run_are_used_and_damaged_ones_are_measured(tmp_
     configuration = configured(tmp_path, "parameters: {rtt: [5, 20, 50], tcp_buffer: 4 MiB}")
     staged, damaged, placeholder = configuration.grid.cells
     specs = [cell_spec(configuration, cell) for cell in configuration.grid.cells]
-    results.write_cell(results.staged_file(configuration, staged), specs[0], synthetic.cell(specs[0]))
-    results.write_cell(configuration.cell_file(damaged), specs[1], {})
-    results.write_placeholder(configuration.cell_file(placeholder), specs[2], "it was late")
+    synthetic.write_cell(staging.staged_file(configuration, staged), specs[0])
+    write_text(configuration.cell_file(damaged), "{}")
+    staging.write_placeholder(configuration.cell_file(placeholder), specs[2], "it was late")
     _, fake = ran(configuration)
     assert set(paths(fake)) == {damaged.path, placeholder.path}
     assert len(list(configuration.folder.rglob("*.damaged"))) == 1

@@ -201,7 +201,7 @@ def test_marks_of_one_cell_are_side_by_side(tmp_path: Path) -> None:
 
 
 def test_intervals_are_drawn_themselves_and_not_marked(tmp_path: Path) -> None:
-    summary = folded(tmp_path, FOUR, flagged={"wide_interval": [{}], "autocorrelated": [{}]}).summary
+    summary = folded(tmp_path, FOUR, flagged={"wide_interval": [{}], "too_short": [{}]}).summary
     figure = figures.heatmap(summary)
     assert not figure.legends
     [drawn] = panels(figure)

@@ -12,9 +12,8 @@ import pytest
 import xarray as xr
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset import STATUS, flag_masks
-from tpcsweep.dataset.labels import with_beyond_path
-from tpcsweep.flags import FLAGS
+from tpcsweep.dataset import STATUS, flag_masks, flagged
+from tpcsweep.flags import FLAGS, graded
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.forecast import gains
@@ -136,10 +135,10 @@ TRANSFERS["message"] = ("transfer",), np.zeros(0, object)
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_no_shipped_example_gets_a_remedy_that_its_own_pairs_refute(file: Path) -> None:
-    summary = with_beyond_path(dataset.load(file))
+    summary = dataset.load(file)
     axes = {str(name): summary[name].values.tolist() for name in summary["throughput"].dims}
-    loud = sum(mask for flag, mask in flag_masks(summary).items() if FLAGS[flag].grade != "note")
-    good = (summary["status"] == STATUS.index("ok")) & (summary["flags"] & loud == 0)
+    loud = flagged(summary, *graded(FLAGS, "warning", "invalid"))
+    good = (summary["status"] == STATUS.index("ok")) & ~loud
     rates = summary["throughput"].where(good).values
     checked = 0
     for found in findings(summary):
@@ -155,7 +154,7 @@ def test_no_shipped_example_gets_a_remedy_that_its_own_pairs_refute(file: Path) 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_the_first_finding_names_no_winner_among_equals(file: Path) -> None:
-    summary = with_beyond_path(dataset.load(file))
+    summary = dataset.load(file)
     first = findings(summary)[0]
     low, high, rate = (
         summary[name].values.ravel() for name in ("throughput_low", "throughput_high", "throughput")

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 import pytest
 from tpcsweep import results as files
+from tpcsweep.cell_result import CellResult
 
 from tests.support import synthetic
 from tests.support.campaign import FAULTS, Fault
@@ -36,7 +37,7 @@ class Results:
         content["summary"]["throughput_average"] = float(np.mean(content["samples"]["goodput"]))
         content["provenance"]["started"] = f"at {next(self._times)}"
         for file in (self.ledger.staged(cell), self.ledger.file(cell)):
-            files.write_cell(file, SPECS[cell], content | changes)
+            files.write_cell(file, SPECS[cell], CellResult.from_json(content | changes))
         self.ledger.look()
 
     def kept(self) -> None:

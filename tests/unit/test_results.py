@@ -16,12 +16,13 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import results
+from tpcsweep import results, run_lock, staging
+from tpcsweep.cell_result import CellResult
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.dataset import STATUS, DatasetError
-from tpcsweep.results import DamagedError, format_cell, parse_cell
+from tpcsweep.results import DamagedError, format_content, parse_content
 from tpcsweep.running import folding
 from tpcsweep.variables import NOT_MEASURED
 
@@ -30,8 +31,7 @@ from tests.support.projects import study_of
 
 Patch = pytest.MonkeyPatch
 SPEC = synthetic.specification({"streams": 4, "rtt": 0.5})
-WHOLE = {"format": 1, "status": "ok", "flags": [], "summary": {}, "provenance": {}}
-
+WHOLE = synthetic.result()
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda whole: whole[:-20],
@@ -54,14 +54,20 @@ def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -
 STATES = ["missing", "current", "stale", "placeholder", *DAMAGES]
 
 
+def whole(spec: dict[str, Any]) -> CellResult:
+    return CellResult.from_json(synthetic.cell(spec))
+
+
 def bring(path: Path, state: str, spec: dict[str, Any] = SPEC) -> None:
     """Write a cell's file as it may be found."""
     if state == "placeholder":
-        results.write_placeholder(path, spec, "no path")
+        staging.write_placeholder(path, spec, "no path")
     elif state != "missing":
-        record = synthetic.cell(spec)
-        record["summary"] |= {"of_a_later_version": 1.0} if state == "newer" else {}
-        results.write_cell(path, record.pop("spec") | ({"repetition": 7} if state == "stale" else {}), record)
+        results.write_cell(path, spec | ({"repetition": 7} if state == "stale" else {}), whole(spec))
+    if state == "newer":
+        content = {"spec": spec, **whole(spec).to_json(), "format": 1}
+        content["summary"]["of_a_later_version"] = 1.0
+        path.write_bytes(format_content(content))
     if state in DAMAGES:
         path.write_bytes(DAMAGES[state](path.read_bytes()))
 
@@ -73,9 +79,11 @@ def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: s
         for state, file in ((place, path), (staged, source)):
             bring(file, state)
             assert bool(results.damage(file)) == (state in DAMAGES)
-            assert state == "missing" or results.is_placeholder(file) == (state == "placeholder")
+            assert state == "missing" or (results.unmeasured_reason(file) is not None) == (
+                state == "placeholder"
+            )
         before = path.read_bytes() if path.exists() else None
-        current, kept = results.publish(source, path, SPEC), place == "current"
+        current, kept = staging.publish(source, path, SPEC), place == "current"
         assert current == (not results.stale(path, SPEC)) == (kept or staged == "current")
         if kept or not current:
             assert (path.read_bytes() if path.exists() else None) == before  # a measured cell is not replaced
@@ -94,7 +102,7 @@ def test_files_that_are_set_aside_are_all_kept(tmp_path: Path) -> None:
     for state in ("current", "stale", "cut", "current"):
         bring(path, state)
         content = path.read_bytes()
-        kept[results.rename_rejected(path, "damaged")] = content
+        kept[staging.set_aside(path, "damaged")] = content
     assert len(kept) == 4
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == kept
 
@@ -104,27 +112,26 @@ def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> 
     cell = tmp_path / "c.json"
     bring(cell, state)
     before = cell.read_bytes() if cell.exists() else b""
-    results.write_placeholder(cell, SPEC, "no path now")
-    assert results.is_placeholder(cell)
+    staging.write_placeholder(cell, SPEC, "no path now")
+    assert results.unmeasured_reason(cell) == "no path now"
     assert results.damage(cell) == ""
-    assert results.read_cell(cell)["message"] == "no path now"
     aside = [file.read_bytes() for file in tmp_path.glob("c.json.*")]
     assert aside == ([before] if state in ("current", "stale", "edited") else [])
 
 
-@pytest.mark.parametrize("lacking", ["status", "flags", "summary", "provenance"])
+@pytest.mark.parametrize("lacking", ["status", "flags", "summary", "samples", "provenance"])
 def test_a_cell_needs_its_keys(tmp_path: Path, lacking: str) -> None:
     cell = tmp_path / "c.json"
     assert results.damage(cell) == ""
-    content = {"spec": SPEC, **WHOLE}
+    content = {"spec": SPEC, **WHOLE.to_json()}
     for wrong in ({key: value for key, value in content.items() if key != lacking}, content | {lacking: 7}):
         cell.write_text(json.dumps(wrong))  # as files without a checksum are
         assert results.damage(cell) == f"without {lacking} as cells have them"
 
 
 def refusal(folder: Path) -> str:
-    with pytest.raises(results.ResultsError, match="choose another folder with --config results=F") as error:
-        results.lock_results(folder)
+    with pytest.raises(run_lock.ResultsError, match="choose another folder with --config results=F") as error:
+        run_lock.lock_results(folder)
     return str(error.value)
 
 
@@ -145,7 +152,7 @@ def test_folders_that_cannot_be_locked_or_written_are_refused(tmp_path: Path, mo
 def test_a_folder_that_exists_in_another_case_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
     """As exFAT and macOS have it: the cells would take the places of another sweep's."""
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "demo"]))
-    results.lock_results(tmp_path / "demo")
+    run_lock.lock_results(tmp_path / "demo")
     assert "Demo: a folder exists whose name differs only in case" in refusal(tmp_path / "Demo")
 
 
@@ -155,12 +162,12 @@ def test_files_of_the_future_are_of_now(tmp_path: Path, monkeypatch: pytest.Monk
         file.touch()
         os.utime(file, (0, time.time() + ahead))
     before = old.stat().st_mtime
-    results.renew_times([old, tmp_path / "missing", new])
+    run_lock.renew_times([old, tmp_path / "missing", new])
     assert (old.stat().st_mtime, new.stat().st_mtime <= time.time()) == (before, True)
     os.utime(new, (0, time.time() + 9e4))
     monkeypatch.setattr("os.utime", Mock(side_effect=PermissionError(errno.EPERM, "not yours")))
-    with pytest.raises(results.ResultsError, match=r"new: newer than the clock .*: correct the clock"):
-        results.renew_times([new])
+    with pytest.raises(run_lock.ResultsError, match=r"new: newer than the clock .*: correct the clock"):
+        run_lock.renew_times([new])
 
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -171,20 +178,20 @@ CONTENTS = st.builds(lambda spec, others: {"spec": spec, **others}, PARTS, PARTS
 
 @given(CONTENTS)
 def test_what_is_written_is_read_however_it_is_laid_out_since(content: dict[str, Any]) -> None:
-    text = format_cell(content)
-    assert parse_cell(text) == content
+    text = format_content(content)
+    assert parse_content(text) == content
     assert text.startswith(b'{"spec":')
-    assert parse_cell(json.dumps(json.loads(text), indent=2).encode()) == content
+    assert parse_content(json.dumps(json.loads(text), indent=2).encode()) == content
 
 
 @given(CONTENTS, st.data())
 def test_what_was_cut_or_changed_is_damaged(content: dict[str, Any], data: st.DataObject) -> None:
-    text = bytearray(format_cell(content))
+    text = bytearray(format_content(content))
     with pytest.raises(DamagedError, match="not JSON"):
-        parse_cell(bytes(text[: data.draw(st.integers(0, len(text) - 1))]))
+        parse_content(bytes(text[: data.draw(st.integers(0, len(text) - 1))]))
     text[data.draw(st.integers(0, text.rindex(b',"checksum":') - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(DamagedError):
-        assert parse_cell(bytes(text)) == content
+        assert parse_content(bytes(text)) == content
 
 
 @pytest.mark.parametrize(
@@ -192,8 +199,8 @@ def test_what_was_cut_or_changed_is_damaged(content: dict[str, Any], data: st.Da
 )
 def test_what_is_no_cell_is_damaged_and_a_cell_needs_no_checksum(text: bytes) -> None:
     with pytest.raises(DamagedError):
-        parse_cell(text)
-    assert parse_cell(b'{"spec": {}, "status": "ok"}') == {"spec": {}, "status": "ok"}  # as earlier ones
+        parse_content(text)
+    assert parse_content(b'{"spec": {}, "status": "ok"}') == {"spec": {}, "status": "ok"}  # as earlier ones
 
 
 FOUR = {"rtt": [5, 20], "streams": [1, 2]}
@@ -201,12 +208,12 @@ FOUR = {"rtt": [5, 20], "streams": [1, 2]}
 
 @pytest.fixture(autouse=True)
 def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(folding.CLEARS_AT_END, raising=False)
+    monkeypatch.delenv(staging.CLEARS_AT_END, raising=False)
 
 
 def put(study: Configuration, cell: Cell, state: str = "current") -> None:
     """Write a measured cell to staging, and what became of it to its place."""
-    bring(results.staged_file(study, cell), "current", cell_spec(study, cell))
+    bring(staging.staged_file(study, cell), "current", cell_spec(study, cell))
     bring(study.cell_file(cell), state, cell_spec(study, cell))
 
 
@@ -238,7 +245,7 @@ def test_a_dataset_has_current_cells_and_others_are_measured_next(tmp_path: Path
         with pytest.raises(DatasetError):
             folding.fold_study(study, output)
         assert not output.exists()
-    reasons = {path: hole.why for hole in folding.holes(study.folder) for path in hole.cells}
+    reasons = {path: hole.why for hole in staging.holes(study.folder) for path in hole.cells}
     for state, cell in zip(states, study.grid.cells, strict=True):
         file = study.cell_file(cell)
         assert WHY.get(state, "") in reasons.get(cell.path, "")
@@ -246,17 +253,17 @@ def test_a_dataset_has_current_cells_and_others_are_measured_next(tmp_path: Path
         # Snakemake measures a missing file; a file with a measurement is renamed.
         assert file.exists() == (state == "current")
         assert [path.suffix for path in file.parent.glob(f"{file.name}.*")] == ASIDE.get(state, [])
-        kept = results.staged_file(study, cell).exists()
+        kept = staging.staged_file(study, cell).exists()
         assert kept == (state != "current" or "current" not in states)
 
 
 def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(folding.CLEARS_AT_END, "at its end")
+    monkeypatch.setenv(staging.CLEARS_AT_END, "at its end")
     study = study_of(tmp_path, parameters=FOUR)
     for state, cell in zip(("current", "placeholder", "changed", "stale"), study.grid.cells, strict=True):
         put(study, cell, state)
     folding.fold_study(study, study.folder / "dataset.nc")
     assert all(study.cell_file(cell).exists() for cell in study.grid.cells)
     put(study, study.grid.cells[3])  # measured after the dataset was made
-    folding.clear_unmeasured(study)
+    staging.clear_unmeasured(study)
     assert [study.cell_file(cell).exists() for cell in study.grid.cells] == [True, False, False, True]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tpcsweep.dataset import DatasetError
 from tpcsweep.extras import MissingExtraError
-from tpcsweep.results import ResultsError
+from tpcsweep.run_lock import ResultsError
 from tpcsweep.running.folding import make_dataset
 from tpcsweep.running.studies import Studies, exit_on_errors, require_planned
 

@@ -8,6 +8,7 @@ users.
 
 import json
 import shutil
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -27,7 +28,6 @@ from tpcsweep.dataset import STATUS, open_group
 from tpcsweep.extras import require_extra
 from tpcsweep.files import creating_folder, is_file, replacing_file
 from tpcsweep.installation import PACKAGE, SHIPPED
-from tpcsweep.results import FILES
 
 _SOFTWARE = "tpcsweep"  # folder of the software in a crate
 _SOFTWARE_CITATION = "CITATION.cff"
@@ -90,7 +90,8 @@ def copy_software(folder: Path) -> None:
 def _results(folder: Path) -> Iterator[_File]:
     """Yield the files of a results folder, except those older than its dataset."""
     made = (folder / "dataset.nc").stat().st_mtime
-    for pattern, about in FILES["crate"].items():
+    files = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))
+    for pattern, about in files["crate"].items():
         for file in sorted(folder.glob(pattern)):
             # Snakemake updates the times of a job's files one after the other; the list of holes precedes the dataset.
             current = file.stat().st_mtime + 1 >= made or pattern == "not_measured.json"

@@ -29,9 +29,6 @@ TAIL_QUANTILE = 0.9995
 Claims test some dozens of levels together by the normal distribution. At this quantile, where 99.9 % are inside, errors
 with few degrees of freedom count as by Student's t."""
 
-WIDEN_AUTOCORRELATED = 1.5
-"""Further factor on intervals of earlier cells with this flag, of which two thirds contain the truth."""
-
 TOO_WIDE = 0.25  # largest relative standard error of a cell in a ratio; beyond it the logarithm is not normal
 
 UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
@@ -179,7 +176,6 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     kind = str(ds.attrs.get("testbed_kind", IMPORTED))
     if kind == SIMULATED:
         every["error"] *= 0  # a simulated interval is the model's, common to all cells, and no noise of each
-    every.loc[every["autocorrelated"], "error"] *= WIDEN_AUTOCORRELATED
     rows = every[every["reason"] == ""].reset_index(drop=True)
     axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
     rows["error"] = _errors(rows, axes)

@@ -233,7 +233,7 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     Example: tpcsweep dataset --sweep surface
     """
     study = common.load_study(**options)
-    from tpcsweep import results
+    from tpcsweep import run_lock, staging
     from tpcsweep.dataset import DatasetError
     from tpcsweep.running import folding
     from tpcsweep.running.status import count_cells
@@ -243,18 +243,18 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     if study.testbed.simulated and not study.cells_file.exists():
         raise click.ClickException(f"{study.cells_file}: no such file. Run `{study.command}`.")
     processes, running = os.cpu_count() or 1, False
-    with common.exit_on(DatasetError, results.ResultsError):
+    with common.exit_on(DatasetError, run_lock.ResultsError):
         if output is not None and not common.is_same(output, study.folder / "dataset.nc"):
             folding.fold_snapshot(study, output, processes)
         else:
             common.require_writable(study.folder, "FILE.nc")
             output = study.folder / "dataset.nc"
             try:
-                results.lock_results(study.folder)
+                run_lock.lock_results(study.folder)
                 if not study.testbed.simulated:
-                    results.adopt(study)
+                    staging.adopt(study)
                 folding.fold_study(study, output, processes)
-            except results.HeldError:
+            except run_lock.HeldError:
                 running, output = True, study.folder / common.PARTIAL
                 folding.fold_snapshot(study, output, processes)
     counts = count_cells(study)
@@ -293,7 +293,7 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
     from tpcsweep.dataset import DatasetError
     from tpcsweep.linux.signals import interruptible
     from tpcsweep.planning.rounds import RoundError, Rounds, draw_figures
-    from tpcsweep.results import ResultsError
+    from tpcsweep.run_lock import ResultsError
     from tpcsweep.running.hooks import Ending, notify
     from tpcsweep.running.status import count_cells
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, TypeVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -18,7 +18,7 @@ from tpcsweep.configuration.citation import Citation
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.imports import Import
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Strict, Text, selected_parameters
+from tpcsweep.configuration.parameters import WORD, AnyText, Strict, Text, selected_parameters
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -323,21 +323,34 @@ def source_files(configuration: Configuration, root: Path) -> dict[str, list[Pat
     return {"sweep": [sweep.path], "testbed": [file.path for file in _with_bases(testbed, root)]}
 
 
-def cell_spec(configuration: Configuration, cell: Cell) -> dict[str, Any]:
+class Specification(TypedDict):
+    """What identifies a cell: everything that affects its measurement. It survives a round trip through JSON."""
+
+    format: int
+    sweep: str
+    parameters: dict[str, Any]  # all fields of `Parameters`
+    repetition: int
+    measurement: dict[str, Any]  # all fields of `Measurement`
+    testbed: dict[str, Any]  # name, kind and identity
+    conditions: NotRequired[Any]  # effects of the parameters on the testbed, if any
+
+
+def cell_spec(configuration: Configuration, cell: Cell) -> Specification:
     """Return the specification that a cell's file must contain. Other cells are stale.
 
-    The specification contains only what affects the measurement, so adding a value to an axis does not invalidate
-    existing cells. It survives a round trip through JSON.
+    It contains nothing of the grid's shape, so adding a value to an axis does not invalidate existing cells.
     """
-    conditions = configuration.testbed.conditions(cell.parameters)
-    return {
+    spec: Specification = {
         "format": FORMAT,
         "sweep": configuration.name,
         "parameters": cell.parameters.model_dump(),
         "repetition": cell.repetition,
-        **configuration.shared,
-        **({CONDITIONS: conditions} if conditions else {}),
+        "measurement": configuration.shared["measurement"],
+        "testbed": configuration.shared["testbed"],
     }
+    if conditions := configuration.testbed.conditions(cell.parameters):
+        spec["conditions"] = conditions
+    return spec
 
 
 class _File(NamedTuple):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity, value_text
 from tpcsweep.configuration.sweep import REPETITION, Measurement
-from tpcsweep.flags import BEYOND_PATH, FLAGS
+from tpcsweep.flags import FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
 
 STATUS = (NOT_MEASURED, "ok", "failed")  # meanings of the values of the variable `status`, from 0
@@ -58,15 +58,9 @@ def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
     return (summary["flags"] & sum(masks.get(flag, 0) for flag in set(flags))) != 0
 
 
-def with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
-    """Flag cells whose throughput exceeds their path's bandwidth; earlier versions lack this flag."""
-    masks = flag_masks(summary)
-    bandwidth = summary.get("bandwidth", math.inf)
-    beyond = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > bandwidth)
-    mask = masks.setdefault(BEYOND_PATH, 2 * max(masks.values(), default=1))
-    about = {"flag_masks": np.array(list(masks.values()), np.int32), "flag_meanings": " ".join(masks)}
-    flags = (summary["flags"] | beyond * mask).astype(np.int32).transpose(*summary["flags"].dims)
-    return summary.assign(flags=flags.assign_attrs({**summary["flags"].attrs, **about}))
+def flag_bits(flags: Iterable[str]) -> int:
+    """Return the value of the variable `flags` of new datasets for a cell with these flags."""
+    return sum(MASKS[flag] for flag in set(flags))
 
 
 def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:

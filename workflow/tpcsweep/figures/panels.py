@@ -78,7 +78,7 @@ MARKS = {
     "missing": Mark("o", "not measured"),
     "predicted": Mark("p", "not measured: predicted"),
     **{
-        flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].words}", FLAGS[flag].grade == "invalid")
+        flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].label}", FLAGS[flag].grade == "invalid")
         for flag, marker in _MARKERS.items()
     },
 }

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from tpcsweep.cell_result import Summary
 from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.problems import Problem, quoted, raise_any, refused, suggest, validated
@@ -27,7 +28,7 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.configuration.units import BANDWIDTH, Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
 from tpcsweep.dataset.labels import catalogue_attributes
-from tpcsweep.flags import implausible
+from tpcsweep.flag_rules import Evidence, raised_flags
 from tpcsweep.importing.peers import proposal
 from tpcsweep.importing.tables import UNIT_OF, numbers, read_table, settle_marks, settle_units, uncertain
 
@@ -73,14 +74,15 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     width: Any = fixed.get("bandwidth", BANDWIDTH.at_most)
     if "bandwidth" in axes:
         width = np.asarray(axes["bandwidth"])[places[list(axes).index("bandwidth")]]
-    invalid = _implausible(figures, width)
+    flags = _flags(figures, width)
+    invalid = np.array(["implausible" in raised for raised in flags], bool)
     places_of = _places(chosen.index[invalid])
     notes += [f"figures that nothing can carry are flagged implausible: {places_of}"] if invalid.any() else []
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     record = {"file": file.name, "sha256": digest, "rows": len(table), "rows_imported": len(chosen)}
     record |= {"import": settings.model_dump(mode="json"), "notes": notes}
     attributes = _attributes(settings, file, name)
-    return tabulate(axes, [*places, repetition], figures, fixed, record, attributes, invalid)
+    return tabulate(axes, [*places, repetition], figures, fixed, record, attributes, flags)
 
 
 def import_settings(file: Path) -> tuple[str, Import | None, str]:
@@ -159,11 +161,14 @@ def _drop_stray_intervals(
     low[stray] = high[stray] = np.nan
 
 
-def _implausible(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> NDArray[np.bool_]:
-    """Return for each row whether a cell of a sweep with these figures would be flagged."""
-    rows = pd.DataFrame(figures).to_dict("records")
-    known = ({name: value for name, value in row.items() if value == value} for row in rows)
-    return np.array([*map(partial(implausible, "ok"), known, np.broadcast_to(bandwidth, len(rows)))], bool)
+def _flags(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> list[tuple[str, ...]]:
+    """Return the flags of each row, as of a cell with these figures."""
+    widths = np.broadcast_to(bandwidth, len(figures["throughput"])).tolist()
+    flags = []
+    for row, width in zip(pd.DataFrame(figures).to_dict("records"), widths, strict=True):
+        known = {str(name): value for name, value in row.items() if value == value}
+        flags.append(raised_flags(Evidence(status="ok", summary=Summary(known), bandwidth=width)))
+    return flags
 
 
 def _lines(file: Path) -> int:

@@ -9,6 +9,7 @@ Templates escape text from data.
 
 import json
 import os
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,17 @@ import orjson
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, open_group
-from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.files import is_file, is_up_to_date, write_text
 from tpcsweep.history import SweepHistory, find_history, junit_text, runs
+from tpcsweep.installation import PACKAGE
 from tpcsweep.models import current
 from tpcsweep.pages.content import dataset_facts, page_content, sparkline
 from tpcsweep.pages.forecast import forecast as forecast_of
 from tpcsweep.pages.history import history_content
-from tpcsweep.results import FILES
 from tpcsweep.templates import render
 
 PAGE = "index.html"
-_FILES: Mapping[str, str] = FILES["page"]
+_FILES: Mapping[str, str] = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))["page"]
 
 
 def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
@@ -89,7 +89,7 @@ def _entry(file: Path) -> dict[str, Any]:
     try:
         with open_group(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
-            return {**entry, **dataset_facts(with_beyond_path(needed)), **sparkline(needed)}
+            return {**entry, **dataset_facts(needed), **sparkline(needed)}
     # A foreign or broken file must not hide the others.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}

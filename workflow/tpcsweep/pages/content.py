@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION, cell_paths
 from tpcsweep.dataset import STATUS, flag_masks, flagged
-from tpcsweep.dataset.labels import data_origin, with_beyond_path
+from tpcsweep.dataset.labels import data_origin
 from tpcsweep.figures.grid import arrange_axes
 from tpcsweep.figures.labels import name_text
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
@@ -76,7 +76,6 @@ def page_content(
     `files` are linked: path from the page's folder, and description. `overview` is the path to the list of all sweeps,
     or "". `exists` returns whether a path from the page's folder exists.
     """
-    summary = with_beyond_path(summary)
     gained = gains(summary, forecast.fitted) if forecast else None
     return {
         "about": dataset_facts(summary),
@@ -334,7 +333,7 @@ def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
 
 def _flag(flag: str) -> FlagWords:
     known = FLAGS[flag]
-    return {"grade": known.grade, "words": known.words, "meaning": known.meaning}
+    return {"grade": known.grade, "words": known.label, "meaning": known.meaning}
 
 
 def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> Again | None:

@@ -17,7 +17,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
-from tpcsweep import dataset, figures, results
+from tpcsweep import dataset, figures, results, staging
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.sweep import REPETITION, Cell
 from tpcsweep.dataset.labels import coordinates
@@ -87,8 +87,8 @@ class Rounds:
         predicted: tuple[Belief, list[int]] | None = None
         for file in map(self.configuration.cell_file, self.configuration.grid.cells):
             if results.damage(file):
-                results.rename_rejected(file, "damaged")
-        results.adopt(self.configuration)
+                staging.set_aside(file, "damaged")
+        staging.adopt(self.configuration)
         self._remember()
         while True:
             measured = self.measured()
@@ -194,7 +194,9 @@ class Rounds:
         self.measure(cells)
         stale = {cell.deployment.path for cell in cells if self._stale(cell)}
         for file in map(self.configuration.cell_file, cells):
-            if results.is_placeholder(file):  # otherwise Snakemake would consider the cell measured
+            if (
+                results.unmeasured_reason(file) is not None
+            ):  # otherwise Snakemake would consider the cell measured
                 file.unlink()
         self.failed += [path for path in deployments if path in stale]
         took = (datetime.datetime.now(datetime.UTC) - began).total_seconds()

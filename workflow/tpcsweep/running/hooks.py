@@ -6,16 +6,16 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from tpcsweep import processes, results, testbeds
+from tpcsweep import processes, run_lock, staging, testbeds
 from tpcsweep.configuration.checks import extras
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.extras import MissingExtraError, missing_extras
 from tpcsweep.files import is_file
 from tpcsweep.linux import signals
-from tpcsweep.running import folding, live, progress
+from tpcsweep.running import live, progress
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
-from tpcsweep.running.studies import Studies, remove_markers
+from tpcsweep.running.studies import Studies
 
 Ending = Literal["complete", "incomplete", "failed"]
 """End of a run: all cells measured, some not measured, or a job failed."""
@@ -24,15 +24,15 @@ MOST_LINES = 3  # most lines about sweeps at the end of a run
 
 def begin_run(studies: Studies) -> None:
     """Lock the results, and try each testbed that will measure; exit the process if that fails."""
-    os.environ[folding.CLEARS_AT_END] = "at its end"
+    os.environ[staging.CLEARS_AT_END] = "at its end"
     tried: set[str] = set()
     try:
         for study in studies.values():
-            results.lock_results(study.folder)
+            run_lock.lock_results(study.folder)
             given = [] if isinstance(study, Configuration) else [study.file]
-            results.renew_times([*given, *study.folder.rglob("*")])
+            run_lock.renew_times([*given, *study.folder.rglob("*")])
         for measured in studies.measured:
-            remove_markers(measured)
+            staging.remove_markers(measured)
             stale = len(studies.stale[measured.folder.name])
             config = {"config": measured.requested, "root": str(Path.cwd())}
             progress.begin_progress(measured.folder, stale, **config)
@@ -41,7 +41,7 @@ def begin_run(studies: Studies) -> None:
             if stale and measured.testbed_file not in tried:
                 tried.add(measured.testbed_file)
                 _try(measured)
-    except (results.ResultsError, OSError) as error:
+    except (run_lock.ResultsError, OSError) as error:
         sys.exit(str(error))
 
 
@@ -49,13 +49,13 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
     """Print results and pages, notify the user, and exit with 1 if cells could not be measured in a successful run."""
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
-        results.empty_staging(study)
-        remove_markers(study)
+        staging.empty(study)
+        staging.remove_markers(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     not_measured = 0
     for study in studies.sweeps:
         if not study.testbed.simulated:
-            folding.clear_unmeasured(study)
+            staging.clear_unmeasured(study)
         status = count_cells(study)
         not_measured += status.not_measured
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
@@ -121,7 +121,7 @@ def _line(study: Configuration, status: Status) -> str:
     said = f"{status.measured} of {status.cells} cells {how}"
     said += f", {status.flagged} with a warning" if status.flagged else ""
     said += f", {status.failed} failed" if status.failed else ""
-    if holes := folding.holes(study.folder):
+    if holes := staging.holes(study.folder):
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
         said += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
     return said

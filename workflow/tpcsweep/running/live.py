@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from tpcsweep.cell_result import CellResult
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.files import replacing_file, write_text
 from tpcsweep.flags import graded
@@ -52,10 +53,8 @@ def end_page(study: Configuration, line: str) -> None:
         (study.folder / _CELLS).unlink(missing_ok=True)
 
 
-def outcome(cell: dict[str, Any]) -> Outcome:
-    """Return the outcome of a cell, by the content of its file."""
-    loud = bool(graded(cell.get("flags", ()), "warning", "invalid"))
-    return str(cell["status"]), cell["summary"].get("throughput"), loud
+def outcome(cell: CellResult) -> Outcome:
+    return cell.status, cell.summary.throughput, bool(graded(cell.flags, "warning", "invalid"))
 
 
 def progress_line(study: Configuration) -> str:

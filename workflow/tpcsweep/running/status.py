@@ -12,13 +12,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep import locks, results
+from tpcsweep import locks, results, run_lock, staging
+from tpcsweep.cell_result import CellResult
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.flags import graded
 from tpcsweep.numbers import counted, short
 from tpcsweep.results import DamagedError, parse_cell
-from tpcsweep.running import folding, progress
+from tpcsweep.running import progress
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,19 @@ class Status:
 
 def count_cells(study: Configuration) -> Status:
     found: Counter[str] = Counter()
-    tried = {path for hole in folding.holes(study.folder) for path in hole.cells}
+    tried = {path for hole in staging.holes(study.folder) for path in hole.cells}
     for path, content in current_contents(study):
         if content is None:
             found["not_measured" if path in tried else "left"] += 1
             continue
-        well = content.get("status") == "ok"
+        well = content.status == "ok"
         found["measured" if well else "failed"] += 1
-        found["flagged"] += well and bool(graded(content.get("flags", []), "warning", "invalid"))
+        found["flagged"] += well and bool(graded(content.flags, "warning", "invalid"))
     return Status(*(found[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
 
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
-    paths = (path for path, found in current_contents(study) if found and flag in found.get("flags", []))
+    paths = (path for path, found in current_contents(study) if found and flag in found.flags)
     files = (study.folder / "cells" / f"{path}.json" for path in paths)
     return [file for file in files if file.exists()]  # a new cell exists only in staging
 
@@ -75,7 +76,7 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
     ):
         rows.add_row(str(count), state, meaning)
     parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
-    for hole in folding.holes(study.folder):
+    for hole in staging.holes(study.folder):
         parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
     if run := run_under_way(study.folder):
         parts += _run_lines(run)
@@ -86,7 +87,7 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
 
 def run_under_way(folder: Path) -> dict[str, Any]:
     """Return the pid and the state of the run under way in a results folder; {} if there is none."""
-    pid = locks.lock_holder(folder / results.LOCK)
+    pid = locks.lock_holder(folder / run_lock.LOCK)
     return {} if pid is None else {"pid": pid, **progress.read_progress(folder)}
 
 
@@ -115,24 +116,23 @@ def _rate(rate: float | None, status: str) -> str:
     return f"{short(rate)} Gbit/s" if status == "ok" and rate is not None else status
 
 
-def current_contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield each cell's path and its file's content, staged or published, or None if it is not current."""
-    content: dict[str, Any] | None
+def current_contents(study: Configuration) -> Iterator[tuple[str, CellResult | None]]:
+    """Yield each cell's path and its result, staged or published, or None if there is no current one."""
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
         with file.open("rb") as lines:
             for cell in study.grid.cells:
-                content = None
+                result = None
                 with contextlib.suppress(DamagedError):  # also for a missing line
                     content = parse_cell(lines.readline())
-                current = content is not None and complete(content["spec"]) == cell_spec(study, cell)
-                yield cell.path, content if current else None
+                    if complete(content.spec) == cell_spec(study, cell):
+                        result = content.result
+                yield cell.path, result if isinstance(result, CellResult) else None
         return
     for cell in study.grid.cells:
-        content = None
-        for file in (study.cell_file(cell), results.staged_file(study, cell)):
-            if content is None and not results.stale(file, cell_spec(study, cell)):
-                # A concurrent run may move the file.
-                with contextlib.suppress(DamagedError, FileNotFoundError):
-                    content = results.read_cell(file)
-        yield cell.path, content
+        result = None
+        if file_or_none := staging.current_file(study, cell):
+            # A concurrent run may move the file.
+            with contextlib.suppress(DamagedError, FileNotFoundError):
+                result = results.read_cell(file_or_none).result
+        yield cell.path, result if isinstance(result, CellResult) else None

@@ -17,17 +17,14 @@ from typing import Any, Self
 
 import psutil
 
-from tpcsweep import results
+from tpcsweep import run_lock, staging
 from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import Configuration, Study, as_typed, cell_spec, studies
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import Cell, by_deployment
+from tpcsweep.configuration.sweep import Cell
 from tpcsweep.installation import SHIPPED
 
 NEVER = "(?!)"  # regular expression that matches nothing
-MARKERS = (".again", ".again2")
-"""Temporary outputs of a deployment's job in its log folder; a request for a missing one starts the job.
-Of two names one is missing, even if a killed Snakemake left the other."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +88,12 @@ class Studies(dict[str, Study]):
         try:
             # Must precede the reading of rules, because Snakemake copies notebooks with their times.
             for name in ("notebooks", "examples", "workflow/scripts"):
-                results.renew_times((SHIPPED / name).rglob("*"))
+                run_lock.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
             for study in found.sweeps:
                 if study.testbed.simulated or found.stale[study.folder.name]:
                     require_supported(study)
-        except (ConfigurationError, results.ResultsError) as error:
+        except (ConfigurationError, run_lock.ResultsError) as error:
             sys.exit(str(error))
         return found
 
@@ -137,18 +134,16 @@ class Studies(dict[str, Study]):
     @cached_property
     def stale(self) -> dict[str, list[Cell]]:
         """Stale cells of each measured study when the run was planned; reading all files takes seconds."""
-        return {study.folder.name: list(stale_cells(study)) for study in self.measured}
+        return {study.folder.name: list(staging.stale_cells(study)) for study in self.measured}
 
     @property
     def _again(self) -> list[str]:
         """Markers of the deployments of damaged and stale cells, whose files Snakemake takes for finished."""
-        logs = (
-            study.folder / "logs" / deployment
+        return [
+            marker
             for study in self.measured
-            for deployment, cells in by_deployment(self.stale[study.folder.name]).items()
-            if any(study.cell_file(cell).exists() for cell in cells)
-        )
-        return [str(min((folder / name for name in MARKERS), key=Path.exists)) for folder in logs]
+            for marker in staging.markers(study, self.stale[study.folder.name])
+        ]
 
     def with_notebook(self, notebook: str) -> list[str]:
         """Return the names of the studies whose sweep or testbed requests a notebook."""
@@ -199,22 +194,8 @@ def deployment_digest(study: Configuration, deployment: str) -> str:
 
 def require_runnable(study: Configuration) -> None:
     """Raise ConfigurationError if the testbed cannot run the sweep. Measured sweeps without stale cells may stay."""
-    if study.testbed.simulated or any(stale_cells(study)):
+    if study.testbed.simulated or any(staging.stale_cells(study)):
         require_supported(study)
-
-
-def stale_cells(study: Configuration) -> Iterator[Cell]:
-    """Yield the cells of a measured study whose files are missing or not current."""
-    for cell in study.grid.cells:
-        if results.stale(study.cell_file(cell), cell_spec(study, cell)):
-            yield cell
-
-
-def remove_markers(study: Configuration) -> None:
-    """Delete the files of MARKERS, which Snakemake keeps for rules that are targets."""
-    for deployment in study.grid.deployments:
-        for name in MARKERS:
-            (study.folder / "logs" / deployment / name).unlink(missing_ok=True)
 
 
 def digest(content: Any) -> str:

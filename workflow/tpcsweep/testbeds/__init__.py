@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from tpcsweep.flags import BrokenError
 
 if TYPE_CHECKING:
+    from tpcsweep.cell_result import CellResult
     from tpcsweep.configuration.loading import Configuration
     from tpcsweep.configuration.parameters import DeploymentParameters
 
@@ -97,7 +98,7 @@ class Testbed(Protocol):
     def deployed(self, settings: Any, request: Request) -> AbstractContextManager[Any]:
         """Return a context manager that starts and verifies a deployment, and removes it completely."""
 
-    measure: Callable[..., dict[str, Any]]
+    measure: Callable[..., CellResult]
     """Measures or computes a cell of a running deployment; has the signature of `measure.cell.measure`."""
 
     def reap(self, settings: Any) -> list[str]:

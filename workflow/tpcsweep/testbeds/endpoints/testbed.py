@@ -2,6 +2,7 @@
 """The endpoints testbed. A deployment consists of a folder at each end of a pair."""
 
 import contextlib
+import dataclasses
 import math
 import secrets as random
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import psutil
 
 from tpcsweep import processes
+from tpcsweep.cell_result import CellResult
 from tpcsweep.client import ClientError, process_channel
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.configuration.loading import Configuration
@@ -174,12 +176,12 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
 
 def measure(
     site: EndpointsSite, wanted: Parameters, how: Measurement, prefix: str, *shown: Any
-) -> dict[str, Any]:
+) -> CellResult:
     """Measure a cell like `measure.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
     result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
-    words = [explained_copy(result["message"], wanted.copy_mode), site.unseen()]
-    return {**result, "message": "; ".join(filter(None, words))}
+    words = [explained_copy(result.message, wanted.copy_mode), site.unseen()]
+    return dataclasses.replace(result, message="; ".join(filter(None, words)))
 
 
 def reap(settings: Endpoints) -> list[str]:

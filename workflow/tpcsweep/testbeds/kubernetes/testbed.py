@@ -13,6 +13,7 @@ from typing import Any
 
 from kubernetes.client import V1Job, V1Pod, VersionApi
 
+from tpcsweep.cell_result import CellResult
 from tpcsweep.client import Client, ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
@@ -87,7 +88,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
             raise
 
 
-def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
+def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> CellResult:
     """Measure a cell as `measure.cell.measure` does. An eviction or a lost node does not make it a failed one.
 
     Raises FaultError if the cluster has taken a pod away, or would, as its time is up; otherwise BrokenError.
@@ -99,8 +100,8 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
         told = {"deployment": site.provenance["deployment"], **parameters}
         site.session.ask("cell", deployment_labels=site.deployment_labels, cell=told)
     result = cell.measure(site, wanted, how, *shown)
-    if BROKEN in result["flags"] and site.inbox.taken_away():
-        raise FaultError(result["message"])
+    if BROKEN in result.flags and site.inbox.taken_away():
+        raise FaultError(result.message)
     return result
 
 

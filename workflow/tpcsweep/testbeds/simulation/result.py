@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpcsweep import files
+from tpcsweep.cell_result import CellResult, Summary
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.testbeds import Simulation
+from tpcsweep.flag_rules import Evidence, raised_flags
 from tpcsweep.measure.limits import NONE_FOUND, binding
 from tpcsweep.measure.transfers import MOST_ROWS, fairness
 from tpcsweep.testbeds.simulation import model
@@ -92,7 +94,7 @@ def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
 
 def results(
     wanted: Sequence[Parameters], courses: Sequence[Course], settings: Simulation, confidence: float
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[CellResult]:
     """Yield results as `measure.cell.measure` returns them; intervals hold a share `confidence` of random sets."""
     throughput = np.array([course.throughput for course in courses])
     cells = model.model_cells(wanted)
@@ -103,9 +105,8 @@ def results(
     windowed = (at.stream >= at.window).tolist()
     for one, course, row, shared, by_window in zip(wanted, courses, columns, shares, windowed, strict=True):
         bound = time_shares(shared, row["ramp"], by_window)
-        limit, second = binding(bound)
         files = one.layer != "network"  # measured cells without files lack these values too
-        summary = {
+        figures = {
             **row,
             "throughput_average": course.average,
             "throughput_max": course.largest,
@@ -116,36 +117,36 @@ def results(
             **{name: bound[limit] for limit, name in SHARES.items()},
             **({} if one.cores else dict.fromkeys(("source_quota_used", "destination_quota_used"))),
         }
-        yield {
-            "status": "ok",
-            "message": "",
-            "flags": [
-                *([] if course.steady else ["not_steady"]),
-                *([] if course.complete else ["files_missing"]),
-            ],
-            "limit": limit,
-            "limit_second": second,
-            "summary": {name: _number(summary.get(name)) for name in SUMMARY},
-            "samples": {
+        summary = Summary({name: _number(figures.get(name)) for name in SUMMARY})
+        evidence = Evidence(
+            status="ok",
+            summary=summary,
+            bandwidth=one.bandwidth,
+            steady=course.steady,
+            files=0 if course.complete else course.transfers + 1,
+        )
+        yield CellResult(
+            status="ok",
+            flags=raised_flags(evidence),
+            limit=binding(bound),
+            summary=summary,
+            samples={
                 "time": [_number((place + 1) * course.step) for place in range(len(course.goodput))],
                 "goodput": [_number(value) for value in course.goodput.tolist()],
             },
-            "transfers": _listed(course.rows, one.file_size),
-        }
+            transfers=_listed(course.rows, one.file_size),
+        )
 
 
-def failed(message: str) -> dict[str, Any]:
+def failed(message: str) -> CellResult:
     """Return the result of a cell that SimGrid could not compute."""
-    return {
-        "status": "failed",
-        "message": message,
-        "flags": [],
-        "limit": None,
-        "limit_second": "",
-        "summary": dict.fromkeys(SUMMARY),
-        "samples": {"time": [], "goodput": []},
-        "transfers": _listed((), 0),
-    }
+    return CellResult(
+        status="failed",
+        message=message,
+        summary=Summary(dict.fromkeys(SUMMARY)),
+        samples={"time": [], "goodput": []},
+        transfers=_listed((), 0),
+    )
 
 
 def _figures(

@@ -9,12 +9,14 @@ import hashlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import orjson
 
+from tpcsweep.cell_result import CellResult, Provenance
 from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import Parameters, complete
 from tpcsweep.configuration.physics import Physics
@@ -22,7 +24,7 @@ from tpcsweep.configuration.sweep import Cell
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.files import replacing_file
 from tpcsweep.measure import provenance
-from tpcsweep.results import DamagedError, cell_record, format_cell, parse_cell, utc_timestamp
+from tpcsweep.results import DamagedError, format_cell, parse_cell, utc_timestamp
 from tpcsweep.testbeds.simulation import engine, model
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError, cell_plan
 from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state, results
@@ -95,7 +97,7 @@ def _lines(file: Path) -> Iterator[tuple[bytes, tuple[Path, int, int]]]:
     with file.open("rb") as source:
         for text in source:
             with suppress(DamagedError, TypeError):
-                yield _key(parse_cell(text)["spec"]), (file, start, len(text.rstrip(b"\n")))
+                yield _key(parse_cell(text).spec), (file, start, len(text.rstrip(b"\n")))
             start += len(text)
 
 
@@ -127,12 +129,12 @@ class _Lines:
         self._origin = provenance.workflow({"software": software, **origin(self._settings)})
 
     def compute(self, cells: Sequence[Cell]) -> list[bytes]:
-        about = {"started": utc_timestamp(), **self._origin}
+        about: Provenance = {"started": utc_timestamp(), **self._origin}
         computed = self._results([cell.parameters for cell in cells])
         pairs = zip((cell_spec(self._configuration, cell) for cell in cells), computed, strict=True)
-        return [format_cell({"spec": spec, **cell_record(spec, result, about)}) for spec, result in pairs]
+        return [format_cell(spec, replace(result, provenance=about)) for spec, result in pairs]
 
-    def _results(self, parameters: Sequence[Parameters]) -> Iterable[dict[str, Any]]:
+    def _results(self, parameters: Sequence[Parameters]) -> Iterable[CellResult]:
         physics, queues, measurement = self._settings.parameters, self._settings.queues, self._measurement
         if measurement.until == "steady":
             cells = model.model_cells(parameters)
