@@ -19,7 +19,7 @@ from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
-from tpcsweep.results import parse_cell
+from tpcsweep.results import parse_content
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
@@ -178,7 +178,7 @@ def specs(cells: list[dict[str, Any]]) -> list[Any]:
 def computed_cells(configuration: Configuration, folder: Path, processes: int = 1) -> list[dict[str, Any]]:
     study.simulate(configuration, folder / "cells.jsonl", folder, processes)
     assert sorted(file.name for file in folder.iterdir() if "cells" in file.name) == ["cells.jsonl"]
-    return [parse_cell(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
+    return [parse_content(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
 
 
 @pytest.mark.parametrize("measurement", [None, THIRTY])
