@@ -22,7 +22,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The script first checks whether this checkout, interpreter and requirements are installed already.
-setup: ## set up what a sweep needs; EXTRAS="parquet simulation" (or all) adds extras
+setup: ## set up what a sweep needs; EXTRAS="parquet zarr" (or all) adds extras
 	@envs/setup.sh $(EXTRAS)
 
 setup-test: ## set up what tests and linters need: every extra too

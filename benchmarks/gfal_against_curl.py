@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.effects import Region, mean_ratio
+from tpcsweep.claims.judging import CLAIMS
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure

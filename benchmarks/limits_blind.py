@@ -40,7 +40,7 @@ import psutil
 from scipy.stats import binomtest
 from tpcsweep import tcp
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.paths import PathError

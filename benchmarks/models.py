@@ -23,7 +23,7 @@ import xarray as xr
 import yaml
 from numpy.typing import NDArray
 from tpcsweep.configuration.imports import Import
-from tpcsweep.importing import import_table
+from tpcsweep.importing.tables import import_table
 from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, fit_process, observe
 from tpcsweep.models.choice import LEARNED
 

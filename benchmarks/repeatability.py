@@ -66,8 +66,6 @@ def main() -> None:
 def run(tree: Path, sweep: Path, seed: int, folder: Path) -> Path:
     """Run a sweep in the order of a seed; return the folder of its results."""
     content = yaml.safe_load(sweep.read_text()) | {"seed": seed}
-    if tree != ROOT:
-        content.pop("again", None)  # older trees do not know it
     name = f"order-{seed}"
     (folder / name).mkdir(parents=True)
     file = folder / name / f"{name}.yaml"
@@ -108,9 +106,8 @@ def first(folder: Path) -> xr.Dataset:
         if others and others[0]["started"] < cell["provenance"]["started"]:
             at = place(summary, cell["spec"])
             for name in FIGURES:
-                if name in summary:  # older datasets have no degrees of freedom
-                    value = others[0].get(name)
-                    summary[name].loc[at] = np.nan if value is None else value
+                value = others[0].get(name)
+                summary[name].loc[at] = np.nan if value is None else value
             summary["status"].loc[at] = STATUS.index(others[0]["status"])
     return summary
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tpcsweep.claims import CLAIMS
+from tpcsweep.claims.judging import CLAIMS
 
 PAGE = Path(__file__).with_name("published.md")
 

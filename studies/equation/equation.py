@@ -11,9 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from tpcsweep.models.formulas import mathis_rate
-from tpcsweep.tcp import first_window, slow_start, window_rate
+from tpcsweep import throughput
+from tpcsweep.tcp import first_window, mathis, payload, slow_start, window_rate
 from tpcsweep.variables import GBIT, GBIT_PER_MS
 
 INSTANCE_CORES = 16
@@ -93,8 +92,7 @@ def _with(
             return None
         stream = _stream(origin, path, constants, count)
         streams = math.ceil(each / stream - 1e-9)
-        # Streams choose origins by chance, so some origins have no stream.
-        at_work = count * -math.expm1(streams * math.log1p(-1 / count)) if count > 1 else 1.0
+        at_work = float(throughput.busy_origins(streams, count))
         further = max(streams / count - 1, 0.0)
         if math.isclose(at_work, busy) and further == crowd:
             break
@@ -120,16 +118,14 @@ def _cores(each: float, coherency: float) -> float | None:
 def _stream(origin: float, path: Path, constants: Mapping[str, float], origins: int) -> float:
     """Return the Gbit/s of one stream, of which an origin handles at most `origin`."""
     rtt = path.rtt + constants["base"]
-    points = {"mtu": np.array([path.mtu], float), "loss": np.zeros(1)}
-    connection = float(mathis_rate(points, np.array([rtt]), constants["background"])[0])
+    connection = float(mathis(payload(path.mtu), rtt, constants["background"]))
     if path.tcp_buffer is not None:
         connection = min(connection, float(window_rate(constants["window"] * path.tcp_buffer, rtt)))
     alone = min(connection, _most(origin, path, constants))
     first = window_rate(first_window(path.mtu), rtt)
     trips = constants["handshakes"] + float(slow_start(alone, first))
     trips += constants["redirection"] * (origins > 1)
-    pause = 1e3 * constants["setup"] + rtt * trips
-    return 1 / (1 / alone + pause / (GBIT_PER_MS * path.file_size))
+    return float(throughput.demand(1, alone, constants["setup"], trips, rtt, path.file_size))
 
 
 def _most(origin: float, path: Path, constants: Mapping[str, float]) -> float:

@@ -18,10 +18,10 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from arithmetic import DELAYS
 from numpy.typing import NDArray
-from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Outcome, judge_claim
 from tpcsweep.claims.cells import claim_cells as rows_of
 from tpcsweep.claims.effects import Region
+from tpcsweep.claims.judging import CLAIMS
 from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset import SIMULATED

@@ -14,9 +14,10 @@ from typing import Any
 import formulas
 from cases import MEASURED, SHARES, SHIPPED, SIMULATED, UTILISATIONS, Case, Stream
 from runs import Made, Run, interval
-from tpcsweep.claims import CLAIMS, Outcome
+from tpcsweep.claims.base import Outcome
 from tpcsweep.claims.earlier import RECOVERIES, Recovery
 from tpcsweep.claims.effects import Interval, Region, about_region, all_true
+from tpcsweep.claims.judging import CLAIMS
 from tpcsweep.numbers import plain, short
 from tpcsweep.tcp import recovery_time
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import pytest
 from tpcsweep.testbeds.kubernetes.objects import PORTS
-from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PORT
 from tpcsweep.xrootd.servers import PORT, USUAL
 
 from tests.cluster import local
@@ -128,12 +127,11 @@ def test_nobody_has_asked_a_name_server(measuring: Measuring) -> None:
     assert measuring.asked() > 0
 
 
-def test_others_may_ask_the_client_for_metrics_and_nothing_else(measuring: Measuring) -> None:
+def test_others_reach_no_pod_of_the_deployment(measuring: Measuring) -> None:
     there, client = measuring.address(role="origin", side="dst"), measuring.address(role="client")
     expected = {
         **{(there, port): SHUT for port in PORTS},
-        (there, METRICS_PORT): REFUSED,
-        (client, METRICS_PORT): OPEN,
+        (client, PORT): SHUT,
         **{(bystander, PORT): OPEN for bystander in measuring.bystanders},  # there is a network
     }
     for inside in measuring.bystanders.values():

@@ -9,6 +9,7 @@ from tpcsweep import dataset, models, pages
 from tpcsweep.dataset import STATUS
 from tpcsweep.history import find_history
 from tpcsweep.pages.history import history_content
+from tpcsweep.planning.sections import SECTIONS
 from tpcsweep.templates import render
 
 from tests.support.browser import DESKTOP, PHONE
@@ -37,7 +38,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tpcsweep.models.fit", partial(models.fit, resamples=3))
         models.fit_all(dataset.load(file), file.with_name("models.json"))
-    pages.make_page(file, file.with_name("index.html"), listed=True)
+    pages.make_page(file, file.with_name("index.html"), listed=True, analyses=SECTIONS)
     pages.make_overview(results / "index.html")
     runs = weekly(folded(results / "history"), 26)
     runs[12:20] = [times(summary, 0.8) for summary in runs[12:20]]

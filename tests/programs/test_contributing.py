@@ -136,12 +136,9 @@ assert throughput.sel(found) == throughput.max()
 assert f"{throughput.max().item():.3g} Gbit/s: " in said("best", surface)
 """,
     "claim": """
-import typing
-from tpcsweep.claims import judge
-from tpcsweep.configuration.testbeds import ClaimName
+from tpcsweep.claims.judging import judge
 
 verdicts = {verdict.claim.name: verdict for verdict in judge(xr.load_dataset(surface))}
-assert list(verdicts) == list(typing.get_args(ClaimName))
 verdict = verdicts["example2026.more_streams"]
 assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
 """,
@@ -168,9 +165,8 @@ assert (folder / "sent_again.png").stat().st_size > 10_000
 """,
     "recorded-figure": """
 from collections import defaultdict
-import orjson
 from tpcsweep.configuration.imports import Import
-from tpcsweep.exporting import exposition
+from tpcsweep import results
 from tpcsweep.measure import limits
 
 means = defaultdict(lambda: 1.0, rtt_idle=10.0, rtt_loaded=25.0)
@@ -179,20 +175,22 @@ assert found["rtt_stretch"] == 2.5
 
 axes = {"streams": [1, 2], "repetition": [1]}
 files = list(write_sweep(folder, axes))
-cell, earlier = (orjson.loads(file.read_bytes()) for file in files)
+cell, without = (results.parse_content(file.read_bytes()) for file in files)
 cell["summary"]["rtt_stretch"] = 2.5
-del earlier["summary"]["rtt_stretch"]
-for file, content in zip(files, (cell, earlier)):
-    file.write_bytes(orjson.dumps(content))
+del without["summary"]["rtt_stretch"]
+for file, content in zip(files, (cell, without)):
+    file.write_bytes(results.format_content(content))
 summary = dataset.fold(files, axes).summary
 assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
 assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
-assert any(line.startswith("tpcsweep_rtt_stretch{") for line in exposition(summary))
+assert "rtt_stretch" not in xr.load_dataset(surface)
+shown = dataset.load(Path(surface)).rtt_stretch
+assert shown.isnull().all() and shown.attrs == summary.rtt_stretch.attrs
 columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"column": "s"}}
 Import.model_validate({"variables": columns})
 """,
     "parameter": """
-from tpcsweep.configuration.parameters import complete
+from tpcsweep import results
 from tpcsweep.testbeds.netns import topology
 
 def configured(testbed):
@@ -206,10 +204,15 @@ assert len(configured("netns").grid.deployments) == 2
 wanted = Parameters(initial_window=2)
 lines = dict(topology.route_commands("p", topology.sides(Path("/"), 1), wanted))["p-src1"]
 assert all(line.endswith("congctl cubic initcwnd 2") for line in lines)
-assert complete({"parameters": {}})["parameters"]["initial_window"] == 10
 axes = {"initial_window": [2, 10], "repetition": [1]}
-summary = dataset.fold(list(write_sweep(folder, axes)), axes).summary
-assert summary.initial_window.values.tolist() == [2, 10]
+(_, two), (file, ten) = write_sweep(folder, axes).items()
+cell = results.parse_content(file.read_bytes())
+del cell["spec"]["parameters"]["initial_window"]
+file.write_bytes(results.format_content(cell))
+assert not results.stale(file, ten) and results.stale(file, two)
+assert dataset.load(Path(surface)).initial_window == dataset.load(Path(surface), "samples").initial_window == 10
+summary = dataset.fold(list((folder / "cells").rglob("*.json")), axes).summary
+assert summary.initial_window.values.tolist() == [2, 10] and (summary.status == 1).all()
 assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
 """,
     "testbed": """

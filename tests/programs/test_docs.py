@@ -12,7 +12,6 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-import xarray as xr
 import yaml
 from bs4 import BeautifulSoup
 from click.testing import CliRunner
@@ -67,15 +66,10 @@ def commands(program: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as after `make sweep`: results/demo with fits, an adaptive dataset, exports, and the examples."""
+    """A folder as after `make sweep`: results/demo with fits, and the examples."""
     made = tmp_path_factory.mktemp("project")
     (made / "examples").symlink_to(ROOT / "examples")
-    demo = write_results(made, AXES)
-    content = xr.load_dataset(demo / "dataset.nc")
-    (demo / "adaptive").mkdir()
-    for name in ("", "_low", "_high"):
-        content[f"throughput_predicted{name}"] = content["throughput"]
-    content.to_netcdf(demo / "adaptive/dataset.nc")
+    write_results(made, AXES)
     return made
 
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Little or odd data: every command, notebook and figure makes what can be made, and says in a line what cannot.
+"""Little or odd data: every command and notebook makes what can be made, and says in a line what cannot.
 
-Commands come from the command line's own list, notebooks from their folder, figures from their registry, and each is
-given what its parameters name. A newcomer is in the product by itself.
+Commands come from the command line's own list and notebooks from their folder; each is given what its parameters name.
+A new one is in the product by itself. Notebooks draw every figure.
 """
 
 import contextlib
-import inspect
 import io
 import json
 import warnings
@@ -22,11 +21,9 @@ from matplotlib.figure import Figure
 from tpcsweep import figures, models, pages
 from tpcsweep.cli import COMMANDS, main
 from tpcsweep.cli.common import Named
-from tpcsweep.comparing import compare, load_side
-from tpcsweep.configuration.sides import read_side
-from tpcsweep.dataset import GROUPS, load
+from tpcsweep.dataset import load
 from tpcsweep.figures import panels
-from tpcsweep.hardware import node_effects
+from tpcsweep.planning.sections import SECTIONS
 from tpcsweep.running import notebooks
 
 from tests.support.browser import PHONE
@@ -39,13 +36,6 @@ from tests.support.workflow import ROOT
 ASKED = {"folder": ["NEW"], "words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"]}
 """What an argument is given that is more than a dataset, or that may be one."""
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SHOWN = "".join(source for notebook in NOTEBOOKS for source in code_of(notebook))
-FIGURES = {
-    name: function
-    for name in figures.__all__
-    if callable(function := getattr(figures, name)) and name != "save" and f"draw.{name}(" not in SHOWN
-}
-"""The figures that no notebook draws: the others are drawn with their notebooks."""
 QUIET = (ResourceWarning, DeprecationWarning, PendingDeprecationWarning)
 """Warnings that Python does not show to users."""
 
@@ -86,16 +76,12 @@ class Odd:
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """What notebooks and figures are given, by the names of their parameters."""
+        """What notebooks are given, by the names of their parameters."""
         file, figures = str(self.file), str(self.file.with_name("figures"))
-        summary, samples, transfers = (load(self.file, group) for group in GROUPS)
-        both = load_side(read_side("base", file))
         return {
             "dataset": file, "base": file, "new": file, "models": str(self.file.with_name("models.json")),
             "figures": figures, "folder": figures, "figure": "chep2024_fig7", "question": {"target": "0.5 Gbit/s"},
-            "summary": summary, "samples": samples, "transfers": transfers, "comparison": compare(both, both),
-            "found": node_effects(summary), "x": "streams", "curve": "rtt", "chosen": None,
-            "log": {"rounds": [], "asked": 0.05, "ended": ""},
+            "x": "streams", "curve": "rtt",
         }  # fmt: skip
 
     @contextlib.contextmanager
@@ -163,20 +149,16 @@ def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None
     assert not odd.faults
 
 
-def test_every_notebook_and_figure_shows_what_can_be_shown(odd: Odd) -> None:
+def test_every_notebook_shows_what_can_be_shown(odd: Odd) -> None:
     for notebook in NOTEBOOKS:
         with odd.watched(notebook.stem):
             executed(notebook, Path(), **{name: odd.given[name] for name in parameters(notebook)})
-    for name, function in FIGURES.items():
-        with odd.watched(name):
-            figure = function(**{key: odd.given[key] for key in inspect.signature(function).parameters})
-            laid_out(figure, Path("figures"), name)
     assert not odd.faults
 
 
 def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
     page = odd.file.with_name("index.html")
-    pages.make_page(odd.file, page, listed=True)
+    pages.make_page(odd.file, page, listed=True, analyses=SECTIONS)
     assert broken(page, PHONE, odd.file) == []
     pages.make_overview(odd.file.parents[1] / "index.html")
     assert broken(odd.file.parents[1] / "index.html", PHONE) == []
@@ -184,6 +166,8 @@ def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
 
 def test_commands_and_figures_are_found_by_themselves() -> None:
     asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}
-    read_sweeps = {"grid", "status", "check", "reap", "adaptive", "dataset", "init"}
+    read_sweeps = {"grid", "status", "check", "reap", "dataset", "init"}
     assert asked == COMMANDS.keys() - read_sweeps
-    assert set(FIGURES) == {"rounds"}
+    shown = "".join(source for notebook in NOTEBOOKS for source in code_of(notebook))
+    functions = {name for name in figures.__all__ if callable(getattr(figures, name)) and name != "save"}
+    assert {name for name in functions if f"draw.{name}(" not in shown} == set()

@@ -23,9 +23,6 @@ from tests.support.workflow import ROOT, TPCSWEEP, finished, succeeded
 PACKAGE = ROOT / "workflow/tpcsweep"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BIN = Path(sys.executable).parent
-DEBIAN = {"simgrid"}
-"""Modules that a package of Debian has and none of PyPI."""
-
 
 TEXTS = {file.stem.partition("-")[2]: file.read_text() for file in ROOT.glob("envs/requirements*.in")}
 ASKED = {extra: re.findall(r"^[^#\n].*", text, re.MULTILINE) for extra, text in TEXTS.items()}
@@ -85,8 +82,7 @@ def test_whatever_the_package_imports_is_asked_for() -> None:
     distributions = packages_distributions()
     unknown = {}
     for file in PACKAGE.rglob("*.py"):
-        beside = {path.stem for path in file.parent.glob("*.py")}  # scripts that Debian's Python runs
-        for module in imported(file) - sys.stdlib_module_names - beside - DEBIAN - {"tpcsweep"}:
+        for module in imported(file) - sys.stdlib_module_names - {"tpcsweep"}:
             names = {canonicalize_name(name) for name in distributions.get(module, ())}
             if not names & (asked | brought):
                 unknown[module] = file

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpcsweep import dataset, models, pages
+from tpcsweep.planning.sections import SECTIONS
 
 from tests.support.browser import Visit, visiting
 from tests.support.commands import tpcsweep
@@ -59,7 +60,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setattr(models, "MODELS", few)
         patched.setattr(models, "fit", partial(models.fit, resamples=5))
         models.fit_all(dataset.load(file), file.with_name("models.json"))
-    pages.make_page(file, file.with_name("index.html"), listed=True)
+    pages.make_page(file, file.with_name("index.html"), listed=True, analyses=SECTIONS)
     return file.parent
 
 

@@ -23,14 +23,14 @@ from matplotlib.figure import Figure
 from runs import Run, read_folder
 from table import verdicts as terena2005
 from tpcsweep import dataset as datasets
-from tpcsweep import importing
-from tpcsweep.claims import CLAIMS
+from tpcsweep.claims.judging import CLAIMS
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load, load_import, studies
 from tpcsweep.configuration.problems import ConfigurationError, read_yaml
 from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Grid, Sweep, expand
 from tpcsweep.figures.maps import lines
+from tpcsweep.importing.tables import import_table
 from tpcsweep.published import FIGURES, base, published_figure, report
 from tpcsweep.published.base import (
     Caption,
@@ -316,6 +316,8 @@ def test_origins_grow_to_the_right_and_values_of_ours_are_marked(dataset: Simula
 
 def test_the_hour_is_drawn_over_time_with_a_port(dataset: Simulated) -> None:
     data = Data(dataset("chep2023_fig3"))
+    assert "time (min)" not in words(draw("chep2023_fig3", data))  # a simulated cell has no course
+    vars(data)["summary"] = data.summary.assign_attrs(testbed_kind="netns")
     minutes = [60.0 * at for at in range(60)]
     goodput = xr.full_like(data.summary["throughput"], 390.0).expand_dims(time=minutes)
     vars(data)["samples"] = xr.Dataset({"goodput": goodput})
@@ -352,7 +354,7 @@ def test_a_figure_is_drawn_of_data_from_elsewhere(tmp_path: Path) -> None:
     table.write_text("\n".join(["tool,streams,rtt_ms,throughput_gibit_per_s,run", *rows]))
     file = tmp_path / name / "dataset.nc"
     file.parent.mkdir()
-    datasets.write(importing.import_table(settings, table, name), file, name)
+    datasets.write(import_table(settings, table, name), file, name)
     [study] = studies({"sweep": "demo", "testbed": "netns", "dataset": str(file)}, ROOT).values()
     assert published_figure(study) == "nrp2021"
     make_figure(FIGURES["nrp2021"], file, tmp_path / "published.png")

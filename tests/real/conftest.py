@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
@@ -36,9 +36,7 @@ CRASHED = re.compile(
     "(xrootd|cmsd) was killed by SIG(SEGV|ABRT)|handshake operation timed out|no bytes have been received in 60 s"
 )
 """XRootD up to 5.9.1 crashes or hangs now and then of itself, on little CPU (docs/studies.md)."""
-SCOPES = {
-    name: name for name in ("dashboard", "first_page", "open_questions", "pages", "published", "slurm", "uml")
-}
+SCOPES = {name: name for name in ("first_page", "open_questions", "pages", "published", "slurm", "uml")}
 SCOPES |= {f"endpoints{part}": "endpoints" for part in ("", "_faults", "_pairs", "_tokens", "_user")}
 """What runs beside the modules that deploy on this machine, one at a time: endpoints wait more than they compute."""
 BASE = pytest.StashKey[Path]()

@@ -15,7 +15,7 @@ import pytest
 from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors

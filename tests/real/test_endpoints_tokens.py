@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.testbeds.endpoints.doors import DoorError

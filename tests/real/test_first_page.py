@@ -11,7 +11,7 @@ from tpcsweep import dataset
 from tpcsweep.dataset import flag_masks
 from tpcsweep.models import MODELS, choose, fit, observe, save_fits
 from tpcsweep.pages.content import page_content
-from tpcsweep.pages.forecast import forecast
+from tpcsweep.planning.forecast import forecast
 from tpcsweep.templates import render
 
 from tests.support.browser import PHONE, visiting

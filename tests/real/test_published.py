@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import xarray as xr
-from tpcsweep.claims import CLAIMS
+from tpcsweep.claims.judging import CLAIMS
 
 from tests.support import snakemakes
 from tests.support.pictures import hues, pixels

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps from configuration to cells, datasets and reports, on real servers: at once, interrupted, in rounds."""
+"""Sweeps from configuration to cells, datasets and reports, on real servers: at once and interrupted."""
 
 import contextlib
 import csv
@@ -198,27 +198,6 @@ def test_notebooks_need_no_network_either(swept: Sweep) -> None:
     pictures = embedded(page.read_text())
     assert pictures and all(map(hues, pictures))
     assert widths(page) == [picture.shape[1] for picture in pictures]
-
-
-def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(tmp_path: Path) -> None:
-    """A deployment of seven short cells: six are measured first, and one after it was predicted."""
-    fixed = {"rtt": 64, "bandwidth": "200 Mbit/s", "file_size": "2 MiB", "tcp_buffer": "1 MiB"}
-    axes = {"streams": [1, 2, 4, 8], "tcp_streams": [1, 4]}
-    hole = {"streams": 4, "tcp_streams": 4}
-    explored = Sweep(tmp_path).define(parameters=fixed | axes, exclude=[hole], measurement=QUICK)
-    assert "cells measured, estimated error" in succeeded(explored.asking("adaptive", "--error", "30%"))
-    folder = explored.results / "adaptive"
-    log = json.loads((folder / "rounds.json").read_text())
-    assert log["ended"]
-    assert log["failed"] == []
-    asked = [cell for one in log["rounds"] for cell in one["cells"]]
-    cells = [str(path.relative_to(explored.results / "cells").with_suffix("")) for path in explored.cells()]
-    assert sorted(asked) == cells
-    ds = xr.load_dataset(folder / "dataset.nc")
-    assert int((ds.status > 0).sum()) == len(cells)  # a server that crashes, as XRootD can, fails a cell
-    assert int(ds.throughput_predicted.notnull().sum()) == 7
-    assert float(ds.throughput_predicted.max()) < 1.2 * 0.2  # of a path of 0.2 Gbit/s
-    assert hues(pixels(folder / "figures/surface.png"))
 
 
 SWEEPS: dict[str, dict[str, object]] = {

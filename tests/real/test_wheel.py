@@ -32,7 +32,7 @@ NOT_HERE = {
     "make test": CHECKOUT,
     "make help": CHECKOUT,
     "make": CHECKOUT,
-    'make setup EXTRAS="simulation zarr"': CHECKOUT,
+    'make setup EXTRAS="parquet zarr"': CHECKOUT,
     "python -m benchmarks.outside": CHECKOUT,
     "python3 -m venv .venv && .venv/bin/pip install .": INSTALLS,
     "python3 -m venv venv && . venv/bin/activate": INSTALLS,

@@ -15,7 +15,6 @@ import numpy as np
 import yaml
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient
-from tpcsweep import importing
 from tpcsweep.configuration import checks, units
 from tpcsweep.configuration.imports import Axis, Column, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
@@ -33,6 +32,7 @@ from tpcsweep.configuration.placements import Role, Side
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
+from tpcsweep.importing.tables import import_table
 from tpcsweep.paths import plan as paths
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.metadata import Naming
@@ -40,7 +40,7 @@ from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.netns import checks as netns
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.simulation import model
-from tpcsweep.testbeds.simulation.engine import cell_plan
+from tpcsweep.testbeds.simulation.result import results
 
 from tests.support import projects
 from tests.support.workflow import ROOT
@@ -205,7 +205,7 @@ def _try(case: Case, file: Path) -> None:
             table = file.with_name("table.csv")
             table.write_text(TABLE)
             name, settings = load_import(str(file), ROOT)
-            importing.import_table(settings, table, name)
+            import_table(settings, table, name)
         case "config":
             for study in studies(yaml.safe_load(case.text), ROOT).values():
                 assert len(study.folder.name.encode()) < 256
@@ -263,7 +263,7 @@ def _on_simulation(configuration: Configuration, settings: Simulation, parameter
     found, *_ = model.solve(cells, physics, settings.queues)
     assert np.isfinite(found).all()
     assert (found > 0).all()
-    assert cell_plan(parameters, settings.parameters, settings.queues, configuration.sweep.measurement)
+    assert list(results([parameters], settings, configuration.sweep.measurement))
 
 
 def _path(parameters: Parameters) -> paths.Path:

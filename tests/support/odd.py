@@ -11,7 +11,7 @@ from tpcsweep import dataset
 from tpcsweep.configuration.imports import Import
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.importing import import_table
+from tpcsweep.importing.tables import import_table
 
 from tests.support import simulated, synthetic
 

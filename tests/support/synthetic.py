@@ -18,6 +18,7 @@ from tpcsweep.cell_result import CellResult, Limit, Summary
 from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.dataset.labels import about_flags
 from tpcsweep.measure.steady import analyse
+from tpcsweep.results import format_content
 from tpcsweep.variables import SAMPLES, SUMMARY
 
 MEASUREMENT = {"interval": 0.1, "min_time": 4.0, "max_time": 20.0, "precision": 0.05, "confidence": 0.95}
@@ -92,7 +93,7 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
             "kernel": "6.1.0",
             "cpu": "a CPU",
             "software": {"xrootd": "5.9.0", "gfal2": "2.23.0"},
-            **({"simulation": {"inputs": ["chep2024.server_cap"]}} if simulated else {}),
+            **({"simulation": {"inputs": ["chep2024.server_cap"], "assumptions": {}}} if simulated else {}),
             "path": {"rtt": parameters["rtt"] + 0.05},
             "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 67108864"},
             "commit": "0123abc",
@@ -113,6 +114,12 @@ def result(
 def write_cell(path: Path, spec: Mapping[str, Any], **changes: Any) -> None:
     """Write the file of a cell with other values of some keys."""
     results.write_cell(path, spec, CellResult.from_json(cell(spec) | changes))
+
+
+def edited(text: bytes) -> bytes:
+    """Return a cell's bytes with the checksum of what they say now."""
+    content = orjson.loads(text)
+    return format_content({name: part for name, part in content.items() if name != "checksum"})
 
 
 def write_sweep(
@@ -138,7 +145,7 @@ def write_sweep(
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = [flag for flag, which in (flagged or {}).items() if _among(values, which)]
         status = "failed" if _among(values, failed) else "ok"
-        path.write_bytes(orjson.dumps(cell(spec, status, flags)))
+        path.write_bytes(format_content(cell(spec, status, flags)))
         specs[path] = spec
     return specs
 

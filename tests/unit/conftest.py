@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tpcsweep.testbeds.simulation import engine
-from tpcsweep.testbeds.simulation.engine import Engine
 
 if TYPE_CHECKING:
     from tests.support.played_api import PlayedApi
-
-
-@pytest.fixture(scope="session")
-def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with engine.started(tmp_path_factory.mktemp("simgrid") / "simgrid.log") as running:
-        yield running
 
 
 @pytest.fixture

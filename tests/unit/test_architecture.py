@@ -107,13 +107,11 @@ def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceb
 
 
 FOR_PROGRAMS = {
-    "exporting.py": "rows for dashboards",
     "models/observations.py": "names of deployments",
     "paths/delayline.py": "arguments of a program",
     "paths/plan.py": "arguments of tc",
     "planning/recommendations.py": "CSV",
     "testbeds/kubernetes/objects.py": "quantities of Kubernetes",
-    "testbeds/kubernetes/pod/metrics.py": "OpenMetrics",
     "open_questions/inside.py": "arguments of tc",
     "open_questions/uml/__init__.py": "arguments of timeout",
     "terena2005/cases.py": "names of files",

@@ -14,7 +14,8 @@ import pytest
 from tpcsweep.client import Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.flags import BROKEN, BrokenError
+from tpcsweep.errors import BrokenError
+from tpcsweep.flags import BROKEN
 from tpcsweep.measure import cell
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import Reading

@@ -7,25 +7,25 @@ import math
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep.claims import CLAIMS, Outcome, Verdict, effects, judge
-from tpcsweep.claims.base import judge_claim, write_verdicts
-from tpcsweep.claims.cells import UNTRUSTED, WIDENING, claim_cells
+from tpcsweep.claims import effects
+from tpcsweep.claims.base import Outcome, Verdict, judge_claim, write_verdicts
+from tpcsweep.claims.cells import UNTRUSTED, claim_cells
 from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.claims.effects import exact_share, largest_level, mean_ratio, peak
-from tpcsweep.configuration.testbeds import ClaimName
+from tpcsweep.claims.judging import CLAIMS, judge
+from tpcsweep.claims.publications import claim_names
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.tcp import recovery_time
 
 from docs import claims as documented
 from tests.support.synthetic import with_ends
 
-PUBLISHED = list(get_args(ClaimName))
 FIXED: dict[str, Any] = {"origins": 1, "cores": 4.0, "tool": "gfal-copy", "endpoint": "redirector"}
 FIXED |= {"rtt": 10.0, "bandwidth": 1000.0, "loss": 0.0, "mtu": 9000, "tcp_buffer": 8 * 2**20}
 FIXED |= {"congestion_control": "cubic", "tcp_streams": 1, "streams": 4}
@@ -57,7 +57,7 @@ def world(
     failed = cells.pop("fails")
     throughput = cells["throughput"] * np.exp(noise * np.random.default_rng(seed).normal(size=len(points)))
     throughput[failed] = np.nan
-    half = 1.96 * (noise if stated is None else stated) * throughput / WIDENING
+    half = 1.96 * (noise if stated is None else stated) * throughput
     cells |= with_ends(throughput, half) | {"status": np.where(failed, 2, 1).astype(np.int8)}
     shape = [len(values) for values in axes.values()]
     ds = xr.Dataset(
@@ -181,11 +181,11 @@ def expect(outcome: Outcome, name: str, ds: xr.Dataset, reason: str = "") -> Ver
 
 def test_every_published_claim_is_judged_has_a_source_and_is_in_the_documentation() -> None:
     verdicts = {judged.claim.name: judged for judged in judge(world(RTTS, 1.0))}
-    assert list(CLAIMS) == list(verdicts) == PUBLISHED
+    assert list(CLAIMS) == list(verdicts) == claim_names()
     assert all(judged.to_dict()["source"] for judged in verdicts.values())
     assert documented.PAGE.read_text() == documented.made(), "run make docs"
     assert set(CASES) == {name for name, claim in CLAIMS.items() if claim.test is not None}
-    for name in set(PUBLISHED) - set(CASES):  # no throughput shows them
+    for name in set(CLAIMS) - set(CASES):  # no throughput shows them
         assert (verdicts[name].outcome, verdicts[name].reason) == (Outcome.OPEN, CLAIMS[name].beyond)
         assert verdicts[name].advice
 
@@ -339,7 +339,7 @@ def test_verdicts_are_written_as_they_are(tmp_path: Path) -> None:
     verdicts = judge(case_world("chep2023.origins_help", "true"))
     write_verdicts(verdicts, tmp_path / "claims.csv", tmp_path / "claims.json")
     lines = (tmp_path / "claims.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(PUBLISHED)
+    assert len(lines) == 1 + len(CLAIMS)
     written = {row["claim"]: row for row in json.loads((tmp_path / "claims.json").read_text())}
     held = written["chep2023.origins_help"]
     assert lines[0] == ",".join(name for name in held if name != "evidence")

@@ -5,21 +5,16 @@ import json
 import os
 import re
 import shlex
-import signal
-import sys
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import click
-import pandas as pd
 import pytest
 import xarray as xr
 import yaml
 from click.shell_completion import BashComplete
 from tpcsweep import run_lock, staging, testbeds
-from tpcsweep.cli import COMMANDS, common, main, sweeps
+from tpcsweep.cli import COMMANDS, common, main
 from tpcsweep.configuration.loading import Configuration, cell_spec, load
 from tpcsweep.files import write_text
 from tpcsweep.running import progress
@@ -27,7 +22,7 @@ from tpcsweep.testbeds.netns import MachineError
 
 from tests.support import synthetic
 from tests.support.commands import tpcsweep
-from tests.support.workflow import ROOT, background, gone, wait_until
+from tests.support.workflow import ROOT
 
 EXAMPLE = str(ROOT / "examples/surface.nc")
 
@@ -73,10 +68,10 @@ def test_every_command_has_an_example_and_every_option_has_help(name: str) -> No
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("calib", ["calibrate"]),
+        ("hist", ["history"]),
         ("check --sweep pr", ["probe"]),
         ("check --testbed ", ["one"]),
-        ("export open", ["openmetrics"]),
+        ("export z", ["zarr"]),
     ],
 )
 @pytest.mark.usefixtures("study")
@@ -204,58 +199,8 @@ def test_beside_a_run_dataset_page_and_status_show_the_cells_so_far(
     assert {file for file in study.folder.rglob("*") if file.is_file()} == after.keys()
 
 
-def test_adaptive_passes_cells_and_arguments(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Sequence[str]] = []
-
-    def run(argv: Sequence[str]) -> int:
-        asked.append(argv)
-        only = next(word.removeprefix("only=") for word in argv if word.startswith("only="))
-        limited = load({"sweep": "probe", "testbed": "one", "only": only}, Path())
-        fill(limited, len(limited.grid.cells))
-        return 0
-
-    drawn: list[Path] = []
-    monkeypatch.setattr("tpcsweep.planning.rounds.draw_figures", drawn.append)
-    monkeypatch.setattr(sweeps, "run_to_end", run)
-    done = tpcsweep("adaptive", "--error", "1%", "--", "--cores", "1", "--quiet")
-    assert done.exit_code == 0, done.output
-    assert "probe: round of " in done.stdout
-    assert str((study.folder / "adaptive/dataset.nc").absolute()) in done.stdout
-    [argv, *_] = asked
-    words = list(argv)
-    assert words[words.index("--cores") :][:3] == ["--cores", "1", "--quiet"]
-    assert {"sweep=probe", "testbed=one", "results=results"} <= set(words)
-    assert words[-2:] == ["--", "cells"]
-    assert drawn == [study.folder / "adaptive"]
-
-
 @pytest.mark.usefixtures("study")
-def test_an_error_that_is_no_share_and_a_testbed_that_simulates_are_refused() -> None:
-    for given in ("0%", "100%", "5 ms"):
-        assert f"'{given}' is not allowed. Use a fraction" in failed("adaptive", f"--error={given}")
-    simulation = str(ROOT / "config/testbeds/simulation.yaml")
-    assert "this testbed simulates" in failed("adaptive", "--testbed", simulation)
-
-
-@pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGKILL])
-def test_snakemake_ends_with_its_command(tmp_path: Path, how: signal.Signals) -> None:
-    """In order, unless the command is killed."""
-    pid, killed = tmp_path / "pid", how == signal.SIGKILL
-    inner = "trap 'sleep 0.3; touch tidy; exit 1' INT; echo $$ >pid; while [ -e pid ]; do sleep 0.1; done"
-    outer = (
-        "import sys; from tpcsweep.cli.sweeps import run_to_end; from tpcsweep.linux.signals import interruptible\n"
-        "with interruptible():\n    run_to_end(['bash', '-c', sys.argv[1]])\n"
-    )
-    with background([sys.executable, "-c", outer, inner], cwd=tmp_path) as command:
-        wait_until(lambda: pid.exists() and pid.read_text().strip(), "the round runs")
-        command.send_signal(how)
-        assert command.wait(60) == (-how if killed else 128 + how)
-    wait_until(lambda: gone(int(pid.read_text())), "the round has ended")
-    assert (tmp_path / "tidy").exists() != killed
-
-
-@pytest.mark.usefixtures("study")
-def test_an_earlier_dataset_is_imported_under_the_name_of_its_file() -> None:
+def test_a_dataset_is_imported_under_the_name_of_its_file() -> None:
     Path("results/surface/cells").mkdir(parents=True)
     assert "results/surface: contains the cells of a sweep" in failed("import", EXAMPLE)
     told = json.loads(tpcsweep("import", EXAMPLE, "--results", "others", "--json").stdout)
@@ -269,11 +214,11 @@ def test_an_earlier_dataset_is_imported_under_the_name_of_its_file() -> None:
 
 @pytest.mark.usefixtures("study")
 def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
-    Path("spring.csv").write_text("n;rate\n1;2\n1;2\n4;5\n")
+    Path("spring.csv").write_text("n,rate\n1,2\n1,2\n4,5\n")
     variables = "variables: {throughput: {column: rate, unit: Gbit/s}}"
     Path("spring.yaml").write_text(f"axes: {{streams: {{column: n}}}}\n{variables}\n")
-    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first line 3"
-    notes = ["columns are divided by ';', in UTF-8", alike]
+    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first row 2"
+    notes = [alike]
     *told, _, more = tpcsweep("import", "spring.yaml", "spring.csv").stdout.splitlines()
     assert told == [f"note: {note}" for note in notes]
     assert more.endswith("snakemake --config dataset=results/spring/dataset.nc")
@@ -287,9 +232,6 @@ def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
 
 
 def test_a_dataset_is_exported_to_the_terminal_and_to_files(tmp_path: Path) -> None:
-    metrics = tpcsweep("export", "openmetrics", EXAMPLE).stdout.splitlines()
-    assert (metrics[0], metrics[-1]) == ("# TYPE tpcsweep_sweep info", "# EOF")
-    assert ", source->destination, http_m2m_avg_" in tpcsweep("export", "monitoring", EXAMPLE).stdout
     done = tpcsweep("export", "csv", EXAMPLE, "-o", str(tmp_path / "cells.csv"))
     assert done.stdout == f"written: {tmp_path}/cells.csv\n"
     assert (tmp_path / "cells.csv").read_text() == tpcsweep("export", "csv", EXAMPLE).stdout
@@ -324,21 +266,6 @@ def test_a_crate_of_a_dataset_from_elsewhere_contains_no_sweep() -> None:
     assert json.loads(done.stdout) == {"folder": "packed", "archive": "packed.zip"}
     assert not Path("packed/config").exists()
     assert "The crate contains no sweep" in done.stderr
-
-
-@pytest.mark.usefixtures("study")
-def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tpcsweep.testbeds.simulation import calibrating
-
-    monkeypatch.setattr(calibrating, "calibrate", partial(calibrating.calibrate, resamples=5))
-    monkeypatch.setattr(calibrating, "predict_left_out", lambda *_: pd.DataFrame({"a": [1]}))
-    done = tpcsweep("calibrate", EXAMPLE, "--json")
-    assert json.loads(done.stdout)["parameters"]["window_share"]["unit"] == "1"
-    assert {"calibration.yaml", "calibration.csv"} <= {path.name for path in Path().iterdir()}
-    assert load({"sweep": "probe", "testbed": "calibration.yaml"}, Path()).testbed.simulated
-    shown = tpcsweep("calibrate", EXAMPLE, "-o", "ours.yaml").stdout
-    assert "window_share" in shown
-    assert shown.splitlines()[-1] == f"testbed: {Path('ours.yaml').absolute()}"
 
 
 def test_a_full_disk_is_an_error_of_every_command() -> None:

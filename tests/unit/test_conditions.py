@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions of imports: what they may have in them, which rows meet them, and that nothing of them is run."""
+"""Conditions on rows: what they may have in them, which rows meet them, and that nothing of them is run."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.importing import ConditionError, rows_meeting
+from tpcsweep.dataset.conditions import ConditionError, rows_meeting
 
 ROWS = """tool,streams,rate (MB/s),state,from
 curl,1,0.5,DONE,a
@@ -18,7 +18,7 @@ gfal copy,2,,LOST,b
 curl,64,2e3,7,c
 ,,-1,DONE,d
 """
-TABLE = pd.read_csv(io.StringIO(ROWS), dtype=str, keep_default_na=False)
+TABLE = pd.read_csv(io.StringIO(ROWS))
 
 
 def rows(condition: str, table: pd.DataFrame = TABLE) -> list[int]:

@@ -14,13 +14,12 @@ import xarray as xr
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.imports import TAKEN
 from tpcsweep.configuration.parameters import Parameters, quantity
-from tpcsweep.dataset import earlier
-from tpcsweep.dataset.labels import coordinates
+from tpcsweep.dataset.labels import about_flags, coordinates
 from tpcsweep.flags import FLAGS
+from tpcsweep.results import format_content
 from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS
 
 from tests.support import synthetic
-from tests.support.workflow import ROOT
 
 AXES = synthetic.FOUR_AXES
 HOLE = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 8}
@@ -38,7 +37,7 @@ Lines = tuple[Path, list[dict[str, Any]]]
 def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
     content = orjson.loads(path.read_bytes())
     how(content)
-    path.write_bytes(orjson.dumps(content))
+    path.write_bytes(synthetic.edited(orjson.dumps(content)))
 
 
 @pytest.fixture
@@ -112,6 +111,7 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
     found = {name: int(dataset.flagged(summary, name).sum()) for name in ("wide_interval", "not_steady")}
     assert found == {"wide_interval": 6, "not_steady": 3}
     about = summary["flags"].attrs
+    assert about.keys() == about_flags().keys()
     assert about["flag_meanings"].split() == list(FLAGS)
     assert about["flag_grades"].split() == [flag.grade for flag in FLAGS.values()]
     with pytest.raises(KeyError):
@@ -122,31 +122,21 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
 
 
 def test_what_arrived_before_a_cell_failed_is_no_throughput(two: Specs) -> None:
-    first, second = two
+    first, _ = two
     change(first, lambda c: c.update(status="failed", message="gave up"))
-    # Cells were measured before limits were judged.
-    change(second, lambda c: (c.pop("limit"), c.pop("limit_second")))
     folded = dataset.fold(two, TWO)
-    assert folded.summary.limit.values[1, 0] == ""
     assert np.isnan([folded.summary[name].values[0] for name in ("throughput", "throughput_max")]).all()
     assert folded.summary.duration.values[0] == 12
     assert folded.samples.goodput.notnull().any("time").all()
     assert "failed" in figures.series(folded.summary, folded.samples).axes[0].get_title()
 
 
-def test_cells_of_before_there_were_shares_keep_their_limit(two: Specs) -> None:
-    def as_before(cell: dict[str, Any]) -> None:
-        del cell["limit_second"]
-        cell["evidence"] = {"slow_start": {"reached": True, "signs": []}}
-        cell["limit"] = "slow_start"
-        cell["summary"] = {name: v for name, v in cell["summary"].items() if not name.startswith("share_")}
-
-    first, second = two
-    change(first, as_before)
+def test_limits_and_their_shares_are_those_of_the_cells(two: Specs) -> None:
+    _, second = two
     limits = {"limit": "window", "limit_second": "bandwidth"}
     change(second, lambda c: c.update(limits, summary=c["summary"] | SHARED))
     folded = dataset.fold(two, TWO).summary
-    assert folded.limit.values.ravel().tolist() == ["slow_start", "window"]
+    assert folded.limit.values.ravel().tolist() == ["bandwidth", "window"]
     assert folded.limit_second.values.ravel().tolist() == ["", "bandwidth"]
     assert folded.share_window.values.ravel().tolist() == pytest.approx([np.nan, 0.52], nan_ok=True)
     assert figures.limits(folded)
@@ -186,22 +176,17 @@ def test_a_file_says_what_it_is_called_and_when_it_was_made(two: Specs, tmp_path
     assert sorted(file.name for file in (tmp_path / "made").glob("0*")) == ["0.nc", "0.nc.sha256"]
 
 
-@pytest.mark.parametrize("kind", ["netns", "simulation", "earlier"])
+@pytest.mark.parametrize("kind", ["netns", "simulation"])
 def test_every_number_has_a_unit(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "dataset.nc"
-    if kind == "earlier":
-        earlier.copy_completed(ROOT / "examples/surface.nc", file)
-    else:
-        dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, TWO, kind=kind), TWO), file)
+    dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, TWO, kind=kind), TWO), file)
     for group in dataset.GROUPS:
         with xr.open_dataset(file, group=group, decode_times=False) as content:
             numbers = {name for name, values in content.variables.items() if values.dtype.kind in "iuf"}
             assert len(numbers) > 10
             # Numbers that stand for words say which.
             named = {name for name in numbers if "flag_meanings" in content[name].attrs}
-            lacking = {name for name in numbers - named if not content[name].attrs.get("units")}
-            # Those of before the provenance of cells had one stay as they were measured.
-            assert lacking <= ({"provenance"} if kind == "earlier" else set())
+            assert not {name for name in numbers - named if not content[name].attrs.get("units")}
             plain = {name for name in numbers if content[name].ndim and not content[name].encoding["zlib"]}
             assert plain <= {"started"}  # all others are compressed
 
@@ -310,9 +295,9 @@ def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:
     ("change", "said"),
     [
         (lambda texts: [b"", *texts[1:]], "line 1: not JSON.*"),
-        (lambda texts: [*texts[:-1], b'{"spec":{}}'], "line 8: without status and .*"),
+        (lambda texts: [*texts[:-1], format_content({"spec": {}})], "line 8: without status and .*"),
         (
-            lambda texts: [*texts[:5], texts[5].replace(b"9000", b"1500"), *texts[6:]],
+            lambda texts: [*texts[:5], synthetic.edited(texts[5].replace(b"9000", b"1500")), *texts[6:]],
             r"line 6: of another specification: parameters\.mtu is 1500, not 9000",
         ),
         (lambda texts: texts[:4], "line 5: missing"),
@@ -333,11 +318,11 @@ def test_cells_off_the_grid_and_no_cells_are_refused(two: Specs) -> None:
         dataset.fold([], TWO)
 
 
-def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
+def test_flags_are_read_by_the_bits_of_their_dataset() -> None:
     about = {"flag_meanings": "not_steady machine_saturated", "flag_masks": np.array([1, 2], np.int32)}
-    earlier = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
-    assert dataset.flagged(earlier, "machine_saturated").values.tolist() == [False, False, True, True]
-    assert dataset.flags_in(3, dataset.flag_masks(earlier)) == ["not_steady", "machine_saturated"]
+    other = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
+    assert dataset.flagged(other, "machine_saturated").values.tolist() == [False, False, True, True]
+    assert dataset.flags_in(3, dataset.flag_masks(other)) == ["not_steady", "machine_saturated"]
 
 
 def test_inf_is_commented_by_the_parameters_own_meaning_of_null() -> None:

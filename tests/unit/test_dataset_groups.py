@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import psutil
 import pytest
 import xarray as xr
@@ -22,6 +21,7 @@ from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset import cells, folding, groups
 from tpcsweep.linux.signals import interruptible
+from tpcsweep.results import format_content, parse_content
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
 
 from tests.support import synthetic
@@ -43,7 +43,7 @@ def uneven(tmp_path: Path) -> Cells:
     specs = synthetic.write_sweep(tmp_path, AXES, missing=HOLES)
     cells: Cells = {}
     for path, spec in chance.sample([*specs.items()], len(specs)):
-        cell = orjson.loads(path.read_bytes())
+        cell = parse_content(path.read_bytes())
         index = sorted(chance.sample(range(1, LATEST + 1), chance.choice([0, 1, 7, LATEST])))
 
         def row(count: int = len(index)) -> list[float | None]:
@@ -58,7 +58,7 @@ def uneven(tmp_path: Path) -> Cells:
         rows = [chance.randrange(2) for _ in range(chance.choice([0, 1, 5]))]
         moved = {name: [two[one] for one in rows] for name, two in cell["transfers"].items()}
         cell["transfers"] = {**moved, "size": [chance.randrange(2**50) for _ in rows]}
-        path.write_bytes(orjson.dumps(cell))
+        path.write_bytes(format_content(cell))
         cells[path] = cell
     return cells
 
@@ -132,9 +132,10 @@ UNLIKE, UNFLAGGED = (b'"mtu":9000', b'"mtu":1500'), (b'"flags"', b'"flag"')
     [(UNLIKE, r"other settings than .*parameters\.mtu is 1500, not 9000"), (UNFLAGGED, "'flags'")],
 )
 def test_the_first_of_the_wrong_files_is_named(files: list[Path], first: int, how: Any, says: str) -> None:
-    files[first].write_bytes(files[first].read_bytes().replace(*how))
+    files[first].write_bytes(synthetic.edited(files[first].read_bytes().replace(*how)))
     for other in files[first + 1 : first + 10]:
-        other.write_bytes(b"{" if how is UNLIKE else other.read_bytes().replace(*UNLIKE))
+        unlike = synthetic.edited(other.read_bytes().replace(*UNLIKE))
+        other.write_bytes(b"{" if how is UNLIKE else unlike)
     for processes in (1, 2):
         with pytest.raises(dataset.DatasetError, match=says) as caught:
             dataset.fold(files, FORTY, processes=processes)

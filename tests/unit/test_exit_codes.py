@@ -11,24 +11,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
 import click
 import netCDF4
-import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from tpcsweep import testbeds
-from tpcsweep.cli import COMMANDS, common, main, sweeps
-from tpcsweep.testbeds.simulation import calibrating
+from tpcsweep.cli import COMMANDS, common, main
 
 from tests.support.made_up import write_results
 from tests.support.workflow import ROOT
 
 SURFACE = ROOT / "examples/surface.nc"
-MAY_ANSWER_NO = {"adaptive", "check", "compare", "history"}
+MAY_ANSWER_NO = {"check", "compare", "history"}
 
 
 def foreign(path: Path) -> None:
@@ -97,9 +94,6 @@ def project(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     monkeypatch.setattr(testbeds, "load_testbed", lambda _: Mock(reap=lambda _: []))
     monkeypatch.setattr(testbeds, "findings", lambda _: [])
     monkeypatch.setattr("tpcsweep.running.runner.deployment_errors", lambda _: ())
-    monkeypatch.setattr(sweeps, "run_to_end", lambda _: 1)
-    monkeypatch.setattr(calibrating, "calibrate", partial(calibrating.calibrate, resamples=5))
-    monkeypatch.setattr(calibrating, "predict_left_out", lambda *_: pd.DataFrame({"a": [1]}))
     return tmp_path
 
 
@@ -226,7 +220,6 @@ def test_output_that_nobody_takes_is_an_error(words: str) -> None:
             "Did you mean 95 %? 95 means 9500 %. Use a fraction",
         ),
         (["plan", "--probability", "95"], "Did you mean 95 %? 95 means 9500 %."),
-        (["adaptive", "--error", "5"], "Did you mean 5 %? 5 means 500 %."),
         (["plan", "1gbps", "demo"], "Did you mean 1 Gbit/s or 1 GB/s?"),
         (["compare", "demo:cores=inf", "demo"], "base, cores: given 'inf', allowed: null? a number of cores"),
         (["page", "store.zarr"], "`tpcsweep import store.zarr` makes one of a Zarr store"),

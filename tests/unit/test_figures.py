@@ -85,8 +85,7 @@ def assert_shows(figure: Figure, folder: Path) -> None:
 def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
     flags = {flag: [EACH[2 + place % 4]] for place, flag in enumerate(FLAGS)}
     groups = folded(tmp_path, AXES, missing=[EACH[0]], failed=[EACH[1]], flagged=flags)
-    summary = groups.summary.assign(predicted=xr.zeros_like(groups.summary.status, bool))
-    summary.predicted.loc[EACH[5]] = True
+    summary = groups.summary
     heat_map = figures.heatmap(summary)
     for figure in (heat_map, figures.surface(summary), figures.lines(summary)):
         shown = words(figure)
@@ -107,7 +106,7 @@ def test_panels_and_lines_without_a_cell_are_left_out(tmp_path: Path) -> None:
 
 
 def test_every_warning_and_what_is_invalid_has_a_mark_of_its_own() -> None:
-    assert set(figures.MARKS) == {"failed", "missing", "predicted", *graded(FLAGS, "warning", "invalid")}
+    assert set(figures.MARKS) == {"failed", "missing", *graded(FLAGS, "warning", "invalid")}
     assert {flag for flag, mark in figures.MARKS.items() if mark.invalid} == set(graded(FLAGS, "invalid"))
     assert len({mark.marker for mark in figures.MARKS.values()}) == len(figures.MARKS)
 

@@ -16,7 +16,7 @@ from tpcsweep.dataset import STATUS, flag_masks, flagged
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.forecast import gains
+from tpcsweep.pages.gains import gains
 
 from tests.support.synthetic import bare
 from tests.support.workflow import ROOT

@@ -26,7 +26,7 @@ from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import short
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.forecast import gains
+from tpcsweep.pages.gains import gains
 from tpcsweep.templates import as_json, percent, render
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
 
@@ -148,7 +148,7 @@ def test_a_busy_machine_is_said_first(folded: Folded, summary: xr.Dataset, count
     assert not warned or f"{count} of {CELLS} cells: machine saturated ({count})" in banner.get_text()
 
 
-def test_what_is_above_the_paths_rate_is_flagged_and_no_headline(folded: Folded, summary: xr.Dataset) -> None:
+def test_what_is_above_the_paths_rate_is_no_headline(folded: Folded, summary: xr.Dataset) -> None:
     summary["throughput"].values.flat[3] = 1.03
     summary["flags"].values.flat[3] |= flag_masks(summary)["beyond_path"]
     made = content(folded, summary)

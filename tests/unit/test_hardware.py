@@ -163,8 +163,8 @@ def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
 def test_a_dataset_has_the_nodes_of_each_cell() -> None:
     axes = {"streams": (1, 4), "repetition": (1,)}
     places, about = [np.array([1]), np.array([0])], {"testbed_kind": "imported"}
-    older: dict[str, object] = {"host": "a"}
-    for record, nodes in (({"nodes": {"source": "a", "destination": "b"}}, "ab"), (older, ("", ""))):
+    unnamed: dict[str, object] = {"host": "a"}
+    for record, nodes in (({"nodes": {"source": "a", "destination": "b"}}, "ab"), (unnamed, ("", ""))):
         summary = dataset.tabulate(axes, places, {}, {}, record, about).summary
         for side, node in zip(("source", "destination"), nodes, strict=True):
             assert summary[f"{side}_node"].values.tolist() == [[""], [node]]

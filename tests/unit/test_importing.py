@@ -15,11 +15,14 @@ import pandas as pd
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep import dataset, figures, importing
+from tpcsweep import dataset, figures
 from tpcsweep.configuration.imports import Import, variable_dimension
 from tpcsweep.configuration.loading import ConfigurationError, load_import
 from tpcsweep.dataset import Folded
 from tpcsweep.files import write_text
+from tpcsweep.importing import tables
+from tpcsweep.importing.iperf3 import read_results
+from tpcsweep.importing.tables import import_notes, import_rows, import_table, read_table
 from tpcsweep.models import observe
 from tpcsweep.pages.content import dataset_facts
 from tpcsweep.variables import SUMMARY
@@ -42,7 +45,7 @@ axes:
   rtt: {column: ping, unit: s, group: 10 %}
 variables:
   throughput: {column: rate, unit: Gibit/s}
-  rtt_idle: {column: ping, unit: sec}
+  rtt_idle: {column: ping, unit: s}
 fixed: {bandwidth: 10 Gbit/s, layer: gridftp}
 """)
 RATE = {"column": "rate"}
@@ -56,7 +59,7 @@ def brought(
     **settings: Any,
 ) -> Folded:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return importing.import_table(Import.model_validate(base | settings), folder / name, "spring")
+    return import_table(Import.model_validate(base | settings), folder / name, "spring")
 
 
 def refused(folder: Path, content: bytes | str = TABLE, **settings: Any) -> str:
@@ -79,7 +82,7 @@ def test_rows_become_cells_with_repetitions(tmp_path: Path) -> None:
     assert int((summary.status == 1).sum()) == 5
     pd.read_csv(tmp_path / "spring.csv").to_parquet(tmp_path / "spring.parquet")
     asked = Import.model_validate(SETTINGS)
-    parquet = importing.import_table(asked, tmp_path / "spring.parquet", "spring").summary
+    parquet = import_table(asked, tmp_path / "spring.parquet", "spring").summary
     xr.testing.assert_equal(*(one.drop_vars("provenance_record") for one in (summary, parquet)))
 
 
@@ -107,11 +110,11 @@ def test_the_dataset_is_like_that_of_a_sweep_and_says_from_what(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("0.08,1,", "n/a,1,", "spring.csv: line 5, column ping: given 'n/a', allowed: a number of s, at least 0;"),
-        ("curl,8,0.0105,3", "curl,8,0.0105,-3", "line 3, column rate: given '-3', allowed: a number of Gibit/s"),
-        ("curl,8", "curl,8.5", "line 3, column n: given '8.5', and 1 more like it, allowed: a whole number"),
-        ("gridftp", "", "line 2, column tool: given '', allowed: a word"),
-        ("ping", "n", "given the header 'tool,n,n,rate,state', allowed: a table with a name for each column, not"),
+        ("0.08,1,", "n/a,1,", "spring.csv: row 4, column ping: given 'n/a', allowed: a number of s, at least 0;"),
+        ("curl,8,0.0105,3", "curl,8,0.0105,-3", "row 2, column rate: given '-3', allowed: a number of Gibit/s"),
+        ("curl,8", "curl,8.5", "row 2, column n: given '8.5', and 1 more like it, allowed: a whole number"),
+        ("gridftp", "", "row 1, column tool: given '', allowed: a word"),
+        ("ping", "n", "given the column n twice, allowed: a table with a name for each column"),
         ("ping", "png", "axes.rtt.column: given 'ping', allowed: png? one of tool, n, png, rate, state"),
         (TABLE, "tool,n,ping,rate\n", "given a table without rows"),
     ],
@@ -128,11 +131,6 @@ axes: {streams: {column: Ströme}}
 variables: {throughput: {column: Rate, unit: Mbit/s}}
 """)
 BOUNDS = {f"throughput{end}": {"column": f"Rate{end}", "unit": "Mbit/s"} for end in ("", "_low", "_high")}
-BY_ROW = {"variables": {"throughput": {"column": "B", "unit_column": "U"}}}
-POINTS = "Ströme,Rate\n1,1623.28\n2,983.36\n"
-COMMAS = "Ströme;Rate\n1;1.623,28\n2;983,36\n"
-
-
 odd = partial(brought, base=SIMPLE)
 
 
@@ -140,92 +138,54 @@ def throughputs(folded: Folded) -> list[float]:
     return folded.summary.throughput.values.ravel().round(9).tolist()
 
 
+POINTS = "Ströme,Rate\n1,1623.28\n2,983.36\n"
+GERMAN = {"separator": ";", "decimal": ",", "encoding": "cp1252"}
+
+
 @pytest.mark.parametrize(
-    ("name", "content", "note"),
+    ("name", "content", "how"),
     [
-        ("POINTS.CSV", POINTS.encode(), ""),
-        ("bom.csv", POINTS.encode("utf-8-sig"), ""),
-        ("excel.csv", COMMAS.encode("cp1252"), "divided by ';', in Windows-1252, by line 1"),
-        ("raw.txt", POINTS.encode("utf-16-le"), "in UTF-16"),
-        ("mac.csv", POINTS.replace("\n", "\r").encode(), ""),
-        ("german.csv", COMMAS.encode(), "numbers have decimal commas: Rate"),
-        ("told.csv", f"sep=;\n{COMMAS}".encode(), "divided by ';'"),
-        ("blanks.csv", 'Ströme, "Rate"\n1, "1 623.28"\n2, "983.36"\n'.encode(), ""),
-        ("swiss.csv", "Ströme;Rate\n1;1'623.28\n2;983.36\n".encode(), "divided by ';'"),
-        ("english.csv", 'Ströme,Rate\n1,"1,623.28"\n2,983.36\n'.encode(), ""),
-        ("tabs.tsv", POINTS.replace(",", "\t").encode(), "divided by tabs"),
-        ("small.csv.gz", gzip.compress(POINTS.encode(), mtime=0), ""),
-        ("bars.txt", "| Ströme | Rate |\n|---|---|\n| 1 | 1623.28 |\n| 2 | 983.36 |\n".encode(), "skipped: 2"),
-        ("index.csv", ",Ströme,Rate\n0,1,1623.28\n1,2,983.36\n".encode(), "columns without a name are skipped: 1"),
-        ("sheet.csv", "Ströme,Rate,,\n1,1623.28,,\n2,983.36\n,,,\n".encode(), "skipped: 4"),
-        ("trailing.csv", "Ströme,Rate\n1,1623.28,\n2,983.36,\n".encode(), ""),
-        ("title.csv", f"Results\nof spring\n\n{POINTS}".encode(), "titles and totals, are skipped: 1, 2"),
-        ("comment.csv", f"# by us, today, twice\n{POINTS}".encode(), "skipped: 1"),
-        ("twice.csv", (POINTS[:22] + "Ströme,Rate\n2,983.36\n").encode(), "skipped: 3"),
-        ("total.csv", f"{POINTS}Total,2606.64\n".encode(), "skipped: 4"),
-        ("psql.txt", " Ströme | Rate\n----+----\n 1 | 1623.28\n 2 | 983.36\n(2 rows)\n".encode(), "skipped: 2, 5"),
-        ("narrow.txt", "Ströme Rate\n     1 1623.28\n     2  983.36\n".encode(), "divided by blanks"),
-        ("cells.csv", "Ströme,Rate\n1,1.62328 Gbits/sec\n2,983.36 Mbps\n".encode(), ""),
-        ("commas.txt", "Ströme  Rate\n1       1623,28 Mbit/s\n2       983,36 Mbit/s\n".encode(), "decimal commas"),
-        ("units.csv", "Ströme,Rate\n,[Mbit/s]\n1,1623.28\n2,983.36\n".encode(), "line 2 has units: Mbit/s"),
+        ("bom.csv", POINTS.encode("utf-8-sig"), {}),
+        ("mac.csv", POINTS.replace("\n", "\r").encode(), {}),
+        ("small.csv.gz", gzip.compress(POINTS.encode(), mtime=0), {}),
+        ("tabs.tsv", POINTS.replace(",", "\t").encode(), {"separator": "\t"}),
+        ("utf-16.txt", POINTS.encode("utf-16"), {"encoding": "utf-16"}),
+        ("german.csv", "Ströme;Rate\n1;1623,28\n2;983,36\n".encode("cp1252"), GERMAN),
     ],
-)  # fmt: skip
-def test_every_way_to_write_a_table_gives_the_same_numbers(
-    tmp_path: Path, name: str, content: bytes, note: str
+)
+def test_settings_say_how_a_table_is_written(
+    tmp_path: Path, name: str, content: bytes, how: dict[str, str]
 ) -> None:
-    folded = odd(tmp_path, content, name)
-    assert throughputs(folded) == [1.62328, 0.98336]
-    notes = importing.import_notes(folded)
-    assert note in "\n".join(notes) and bool(note) == bool(notes)
+    folded = odd(tmp_path, content, name, **how)
+    assert (throughputs(folded), import_notes(folded)) == ([1.62328, 0.98336], [])
 
 
 @pytest.mark.parametrize(
     ("content", "settings", "message"),
     [
-        (b'A,B\n1,"1,234"\n', {}, "given '1,234', of which the decimal mark is not certain, allowed: `decimal"),
-        (b"A;B\n1;1.234\n", {}, "line 2, column B: given '1.234', of which the decimal mark is not certain"),
-        (b'A,B\n1,2.5\n2,"2,5"\n', {}, "line 2, column B: given '2.5', of which the decimal mark is not certain"),
-        (b'A,B\n1,2.5\n2,"2,5"\n', {"decimal": "."}, "line 3, column B: given '2,5', allowed: a number of Mbit/s"),
-        (b"A,B\n1,1,5\n", {}, "line 2: given 3 values, allowed: 2, as in the header; quotes around"),
-        (b"A,B,\n1,1,5\n", {}, "line 2, column 3: given '5', allowed: a name for it in the header"),
-        (b",A,B\nstd,1,5\n", {}, "line 2, column 1: given 'std', allowed: a name for it in the header"),
-        ("Ц,B\n1,2\n".encode("cp1251"), {}, "allowed: one of Ö, B, read in Windows-1252, by line 1: if its letters"),
-        (b'A,B\n1,"2\n', {}, "line 2: given unexpected end of data, allowed: a quote at the end"),
-        (b"A,B\n1,2\n\x81,3\n", {}, "line 3: given bytes that are neither UTF-8 nor Windows-1252"),
-        (b"A,B\n,Gbit/s\n1,2\n", {}, "variables.throughput.unit: given 'Mbit/s', allowed: Gbit/s, as the table's row"),
-        (b"A,B\n1,\n", {}, "line 2, column B: given '', allowed: a number of Mbit/s, at least 0; `where`"),
-        (b"A,B\n1,1e999\n", {}, "line 2, column B: given '1e999'"),
-        (b"\x1f\x8b\x08", {}, "given Compressed file ended before"),
-        (b"A,B\n1,2 ms\n", {}, "line 2, column unit of B: given 'ms', allowed: one of bit/s, kbit/s"),
-        (b"A,B\n1 MB,2\n", {}, "line 2, column unit of A: given 'MB', allowed: no unit"),
-        (b"A,B\n1,2 MBytes/sec\n", {}, "line 2, column B: given '2 MBytes/sec', allowed: a number of Mbit/s"),
-        (b"A   B    C\n1   2.5  7\n2        8\n", {}, "line 3: given 2 values, allowed: 3, as in the header"),
-        (b"A,B,U\n1,2,OP/s\n", BY_ROW, "line 2, column U: given 'OP/s', allowed: one of bit/s, kbit/s"),
+        (b'A,B\n1,"1,234"\n', {}, "row 1, column B: given '1,234', allowed: a number of Mbit/s"),
+        (b"A,B\n1,1.234\n", {"decimal": ","}, "row 1, column B: given '1.234', allowed: a number of Mbit/s"),
+        (
+            b"A,B\n1,1,5\n",
+            {},
+            "Expected 2 fields in line 2, saw 3, allowed: a table with a name for each column",
+        ),
+        (b"A;B\n1;2\n", {}, "axes.streams.column: given 'A', allowed: one of A;B"),
+        (b'A,B\n1,"2\n', {}, "EOF inside string"),
+        ("A,Ö\n1,2\n".encode("cp1252"), {}, "'utf-8' codec can't decode"),
+        (b"A,B\n1,2\n", {"encoding": "none"}, "unknown encoding: none"),
+        (b"A,B\n1,\n", {}, "row 1, column B: given '', allowed: a number of Mbit/s, at least 0; `where`"),
+        (b"A,B\n1,1e999\n", {}, "row 1, column B: given '1e999'"),
+        (b"A,B\n1,2 Mbit/s\n", {}, "row 1, column B: given '2 Mbit/s', allowed: a number of Mbit/s"),
+        (b"", {}, "No columns to parse"),
     ],
-)  # fmt: skip
-def test_a_refusal_names_line_column_cause_and_a_way_out(
+)
+def test_a_refusal_names_row_column_cause_and_a_way_out(
     tmp_path: Path, content: bytes, settings: dict[str, Any], message: str
 ) -> None:
     throughput = {"throughput": {"column": "B", "unit": "Mbit/s"}}
     plain = {"axes": {"streams": {"column": "A"}}, "variables": throughput}
     assert message in refused(tmp_path, content, base=plain, **settings)
-
-
-def test_other_columns_and_the_settings_settle_a_decimal_mark(tmp_path: Path) -> None:
-    doubtful = 'Ströme,Rate,ping\n1,"1,234",{}\n'
-    rtt = {"rtt_idle": {"column": "ping", "unit": "ms"}}
-    settled = ("0.5", None, 1.234), ('"0,5"', None, 0.001234), ("7", ".", 1.234), ("7", ",", 0.001234)
-    for ping, decimal, throughput in settled:
-        variables = SIMPLE["variables"] | rtt
-        found = odd(tmp_path, doubtful.format(ping), variables=variables, decimal=decimal)
-        assert throughputs(found) == [throughput]
-
-
-def test_each_row_may_have_a_unit_of_its_own(tmp_path: Path) -> None:
-    content = "Ströme,Rate,Unit\n1,1500,Mbps\n2,2.5,Gbit/s\n4,9,OP/s\n"
-    variables = {"throughput": {"column": "Rate", "unit_column": "Unit"}}
-    found = odd(tmp_path, content, variables=variables, where="Unit != 'OP/s'")
-    assert (throughputs(found), importing.import_notes(found)) == ([1.5, 2.5], [])
 
 
 def test_intervals_without_their_mean_are_dropped_and_gaps_stay_gaps(tmp_path: Path) -> None:
@@ -237,7 +197,7 @@ def test_intervals_without_their_mean_are_dropped_and_gaps_stay_gaps(tmp_path: P
     assert folded.summary.throughput_low.values.ravel() == pytest.approx(expected, nan_ok=True)
     rtts = np.array([1, np.nan, 3, 4, 5])
     assert folded.summary.rtt_idle.values.ravel() == pytest.approx(rtts, nan_ok=True)
-    assert importing.import_notes(folded) == ["intervals without their mean in them are dropped: line 2, 3"]
+    assert import_notes(folded) == ["intervals without their mean in them are dropped: row 1, 2"]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +208,7 @@ def test_rates_beyond_paths_are_flagged(tmp_path: Path, fixed: dict[str, str], f
     assert dataset.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
     facts = dataset_facts(folded.summary)
     assert (facts["ok"], facts["invalid"]) == (3 - sum(flagged), sum(flagged))
-    assert "are flagged implausible: line" in importing.import_notes(folded)[0]
+    assert "are flagged implausible: row" in import_notes(folded)[0]
 
 
 def test_rows_alike_and_many_words_and_empty_columns(tmp_path: Path) -> None:
@@ -257,8 +217,8 @@ def test_rows_alike_and_many_words_and_empty_columns(tmp_path: Path) -> None:
     content = f"site,Rate,note\n{words}site 7,1,\n"
     folded = odd(tmp_path, content, axes=axes, where="note == ''")
     assert (folded.summary.throughput.size, folded.summary.throughput.count()) == (10000, 5001)
-    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first line 5002"
-    assert importing.import_notes(folded) == [alike]
+    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first row 5001"
+    assert import_notes(folded) == [alike]
 
 
 IPERF3: dict[str, Any] = {
@@ -270,7 +230,7 @@ IPERF3: dict[str, Any] = {
         "sender_tcp_congestion": "bbr",
     },
 }
-REVERSE, UDP = {"direction": "reverse"}, {"series": "UDP", "streams": 1}
+REVERSE = {"direction": "reverse"}
 BACK = {"sum_received_bidir_reverse": {"bits_per_second": 1e9, "seconds": 3}, "sum_sent_bidir_reverse": {}}
 BOTH = {"start": IPERF3["start"], "end": IPERF3["end"] | BACK}
 UNREACHED = {"start": {}, "intervals": [], "end": {}, "error": "unable to connect"}
@@ -279,92 +239,43 @@ SERVER = {
     "start": IPERF3["start"] | {"accepted_connection": {}},
     "end": IPERF3["end"] | {"sum_received": DARK, "sum_sent": {"bits_per_second": 1e9}},
 }
-PSCHEDULER: dict[str, Any] = {
-    "test": {"type": "throughput", "spec": {"dest": "b", "parallel": 4, "congestion": "bbr"}},
-    "tool": {"name": "iperf3"},
-    "result": {
-        "succeeded": True,
-        "summary": {"summary": {"throughput-bits": 2e9, "receiver-throughput-bits": 1e9}},
-    },
-}
 EVENTS = "".join(json.dumps({"event": key, "data": IPERF3[key]}) + "\n" for key in IPERF3)
-SENT = {"succeeded": True, "summary": {"summary": {"throughput-bits": 2e9}}}
-MBITS = {
-    "TCP upload::1": 10, "TCP upload::2": 20, "TCP upload avg": 15, "TCP upload sum": 30, "TCP totals": 30, "UDP": 5
-}  # fmt: skip
-FLENT = {
-    "metadata": {
-        "NAME": "tcp_nup", "TITLE": "", "HOST": "b", "LENGTH": 10,
-        "SERIES_META": {name: {"UNITS": "Mbits/s", "MEAN_VALUE": mean} for name, mean in MBITS.items()}
-        | {"Ping (ms)": {"UNITS": "ms", "MEAN_VALUE": 1}},
-    },
-    "results": {}, "version": 3,
-}  # fmt: skip
-K8S = """\
-Driver,Profile,Parallelism,Burst,Confidence metric - low,Confidence metric - high,Avg Throughput,Throughput Metric
-netperf,TCP_STREAM,1,0,900,1100,1000.000000,10^6bits/s
-uperf,TCP_STREAM,1,0,0,0,2000.000000,Mbps
-netperf,TCP_RR,1,0,1,2,15000.5,OP/s
-"""
-HARNESS = """\
-,UUID,ALIAS,TIMESTAMP,STREAMS,PACING,{},LATENCY (mean),RETRANSMITS,CONGESTION (Sender),BYTES (Receiver)
-0,a1,hostA,2021-06-28,1,1gbit,1010,1000,30000.5,5,cubic,7
-1,a2,hostB,2021-06-28,1,1gbit,2010,2000,,5,cubic,7
-2,a3,hostB,2021-06-28,4,1gbit,990,980,31000,5,bbr,7
-3,a4,hostB,2021-06-28,1,1gbit,1000,9000,31000,5,bbr,7
-""".format("THROUGHPUT (Sender),THROUGHPUT (Receiver)")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "cells"),
-    [
-        ("statistics.csv", HARNESS, [({"alias": "hostA"}, 1e-6), ({"alias": "hostB"}, 2e-6)]),
-        ("run.json", json.dumps(IPERF3), [({"streams": 2}, 3.0)]),
-        ("windows.json", json.dumps(IPERF3, indent=1).encode("utf-16"), [({"streams": 2}, 3.0)]),
-        ("runs.json", json.dumps([IPERF3, BOTH]), [({"repetition": 2}, 3.0), (REVERSE, 1.0)]),
-        ("log.txt", f"{json.dumps(UNREACHED)}{json.dumps(IPERF3)}", [({}, 3.0)]),
-        ("stream.json", EVENTS * 2, [({"repetition": 2}, 3.0)]),
-        ("src-cmd:10.0.0.1:1", f"Task URL:\n{json.dumps(PSCHEDULER)}\nNo more.", [({"streams": 4}, 1.0)]),
-        ("sent.json", json.dumps(SENT), [({}, 2.0)]),
-        ("result.json", json.dumps(PSCHEDULER["result"]), [({"streams": 1}, 1.0)]),
-        ("up.flent.gz", gzip.compress(json.dumps(FLENT).encode(), mtime=0), [({"streams": 2}, 0.03), (UDP, 0.005)]),
-        ("result-1.csv", K8S, [({"tool": "netperf"}, 1.0), ({"tool": "uperf"}, 2.0)]),
-    ],
-)  # fmt: skip
-def test_results_of_other_programs_need_no_settings(
-    tmp_path: Path, name: str, content: str | bytes, cells: list[tuple[dict[str, Any], float]]
-) -> None:
-    file = tmp_path / name
-    file.write_bytes(content.encode() if isinstance(content, str) else content)
-    _, settings, _ = importing.import_settings(file)
-    summary = importing.import_table(settings, file, "peer").summary
-    for place, throughput in cells:
-        at = {axis: place.get(axis, summary[axis].values[0]) for axis in summary.throughput.dims}
-        assert float(summary.throughput.sel(at)) == pytest.approx(throughput)
-    assert int((summary.status == 1).sum()) == len(cells) + (name in ("runs.json", "stream.json"))
-    if name == "statistics.csv":  # of one stream, with latencies of half an RTT
-        assert summary.streams == 1 and summary.rtt_loaded.max() == 60.001
-    if name == "run.json":
-        figures = summary.squeeze()[["rtt_loaded", "retransmits", "duration"]]
-        assert [float(figure) for figure in figures.values()] == [0.5, 4, 3]
-        assert summary.congestion_control == "bbr"
+def read(folder: Path, content: str) -> Folded:
+    file = folder / "runs.json"
+    file.write_text(content)
+    settings, rows, skipped = read_results(file)
+    return import_rows(settings, rows, file, "runs", skipped)
+
+
+def test_a_result_of_iperf3_needs_no_settings(tmp_path: Path) -> None:
+    summary = read(tmp_path, json.dumps([IPERF3, BOTH])).summary
+    assert summary.throughput.sel(direction="forward").values.ravel().tolist() == [3.0, 3.0]
+    assert float(summary.throughput.sel(direction="reverse", repetition=1).item()) == 1.0
+    assert (summary.streams.values.tolist(), summary.tool.item()) == ([2], "iperf3")
+    figures = read(tmp_path, json.dumps(IPERF3)).summary.squeeze()
+    assert [float(figures[name]) for name in ("rtt_loaded", "retransmits", "duration")] == [0.5, 4, 3]
+    assert figures.congestion_control == "bbr"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (json.dumps(IPERF3)[:-9], "JSON that breaks in line 1"),
-        ('{"a": 1}', "JSON document 1: of none of flent, iperf3, pscheduler"),
-        (json.dumps(UNREACHED), "given iperf3 document 1: unable to connect, allowed: JSON with a result of"),
-        (json.dumps(FLENT | {"metadata": {"NAME": "ping"}}), "flent document 1: no series in Mbits"),
+        ('{"a": 1}', "document 1 is skipped: of another program"),
+        (
+            json.dumps(UNREACHED),
+            "document 1 is skipped: unable to connect, allowed: JSON with a result of iperf3",
+        ),
         (json.dumps(SERVER), "a server does not know the rate at its client"),
         (json.dumps(IPERF3 | {"end": {"streams": [], "sum": {}}}), "no received rate"),
+        (TABLE, "given no JSON, allowed: .* A table needs settings: tpcsweep import SETTINGS.yaml"),
     ],
 )
 def test_results_that_are_none_are_refused(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "odd.json").write_text(content)
     with pytest.raises(ConfigurationError, match=message):
-        importing.import_settings(tmp_path / "odd.json")
+        read(tmp_path, content)
 
 
 BUSY = "".join(f'{{"event":"{name}","data":{data}}}\n' for name, data in (("error", '"busy"'), ("end", "{}")))
@@ -376,38 +287,32 @@ SERVERS_BOTH = {
 NAMED = IPERF3 | {"start": IPERF3["start"] | {"cookie": "abc"}}
 NAMED_EVENTS = "".join(json.dumps({"event": key, "data": NAMED[key]}) + "\n" for key in NAMED)
 RATELESS = IPERF3 | {"end": IPERF3["end"] | {"sum_received": {"bits_per_second": None, "seconds": 3}}}
-HALF_FLENT = FLENT | {"metadata": FLENT["metadata"] | {"SERIES_META": {
-    "UDP": {"UNITS": "Mbits/s", "MEAN_VALUE": 5}, "TCP": {"UNITS": "Mbits/s", "MEAN_VALUE": None},
-}}}  # fmt: skip
 FIRST_EVENT = EVENTS.splitlines()[0]
 
 
 @pytest.mark.parametrize(
     ("content", "rates", "notes"),
     [
-        (EVENTS + BUSY + EVENTS, [3, 3], ["iperf3 document 2 is skipped: busy"]),
-        (BUSY + EVENTS, [3], ["iperf3 document 1 is skipped: busy"]),
-        (f"{FIRST_EVENT}\n{EVENTS}", [3], ["iperf3 document 1 is skipped: it has no 'end'"]),
-        (f"{FIRST_EVENT[:30]}\n{EVENTS}", [3], ["JSON document 1 is skipped: JSON that breaks in line 1: "]),
-        (f"{FIRST_EVENT[:30]}{EVENTS}", [3], ["JSON document 1 is skipped: JSON that breaks in line 1: "]),
-        (json.dumps(IPERF3) + json.dumps(IPERF3)[:-9], [3], ["JSON document 2 is skipped: JSON that breaks"]),
+        (EVENTS + BUSY + EVENTS, [3, 3], ["document 2 is skipped: busy"]),
+        (BUSY + EVENTS, [3], ["document 1 is skipped: busy"]),
+        (f"{FIRST_EVENT}\n{EVENTS}", [3], ["document 1 is skipped: it has no 'end'"]),
+        (f"{FIRST_EVENT[:30]}\n{EVENTS}", [3], ["document 1 is skipped: JSON that breaks in line 1: "]),
+        (f"{FIRST_EVENT[:30]}{EVENTS}", [3], ["document 1 is skipped: JSON that breaks in line 1: "]),
+        (json.dumps(IPERF3) + json.dumps(IPERF3)[:-9], [3], ["document 2 is skipped: JSON that breaks"]),
         ("[2026-11-01 10:00:00] begin\n" + json.dumps(IPERF3, indent=1), [3], []),
-        (json.dumps([{"a": 1}, IPERF3]), [3], ["JSON document 1 is skipped: of none of flent"]),
-        (json.dumps([RATELESS, IPERF3]), [3], ["iperf3 document 1 is skipped: forward: no rate"]),
-        (json.dumps(HALF_FLENT), [0.005], ["flent document 1 is skipped: TCP: no rate"]),
-        (json.dumps(SERVERS_BOTH), [3], ["iperf3 document 1 is skipped: reverse: a server does not know"]),
-        (NAMED_EVENTS + json.dumps(NAMED), [3], ["iperf3 document 2 is skipped: its run is in an earlier doc"]),
+        (json.dumps([{"a": 1}, IPERF3]), [3], ["document 1 is skipped: of another program"]),
+        (json.dumps([RATELESS, IPERF3]), [3], ["document 1 is skipped: forward: no rate"]),
+        (json.dumps(SERVERS_BOTH), [3], ["document 1 is skipped: reverse: a server does not know"]),
+        (NAMED_EVENTS + json.dumps(NAMED), [3], ["document 2 is skipped: its run is in an earlier doc"]),
     ],
 )  # fmt: skip
 def test_results_beside_failed_cut_and_repeated_ones_are_kept(
     tmp_path: Path, content: str, rates: list[float], notes: list[str]
 ) -> None:
-    (tmp_path / "runs.json").write_text(content)
-    _, settings, _ = importing.import_settings(tmp_path / "runs.json")
-    folded = importing.import_table(settings, tmp_path / "runs.json", "runs")
+    folded = read(tmp_path, content)
     found = folded.summary.throughput.values.ravel()
     assert found[np.isfinite(found)] == pytest.approx(rates)
-    told = [note for note in importing.import_notes(folded) if not note.startswith("rows alike")]
+    told = [note for note in import_notes(folded) if not note.startswith("rows alike")]
     assert [one[: len(other)] for one, other in zip(told, notes, strict=True)] == notes
 
 
@@ -420,36 +325,10 @@ def test_a_real_run_of_iperf3_is_read(tmp_path: Path) -> None:
         assert any("listening" in line for line in running.stdout)
         done = subprocess.run(client, capture_output=True, check=True, text=True, timeout=300)
         running.kill()
-    (tmp_path / "run.json").write_text(done.stdout)
-    name, settings, _ = importing.import_settings(tmp_path / "run.json")
-    assert name == "run" and settings is not None
-    summary = importing.import_table(settings, tmp_path / "run.json", name).summary
-    end = json.loads((tmp_path / "run.json").read_text())["end"]
+    summary = read(tmp_path, done.stdout).summary
+    end = json.loads(done.stdout)["end"]
     assert summary.throughput.values.ravel() == pytest.approx(end["sum_received"]["bits_per_second"] / 1e9)
     assert summary.streams.values.tolist() == [2]
-
-
-def test_a_proposal_imports_the_table_that_it_is_made_of(tmp_path: Path) -> None:
-    table = tmp_path / "spring.csv"
-    table.write_text(
-        "when,client,parallel,Latency (ms),throughput_gbit_per_s,file size [MiB],mbps\n"
-        "10:00,curl,1,5,0.8,64,1\n10:01,curl,4,5,0.9,64,2\n10:02,gfal,1,50,0.3,64,3\n10:03,gfal,4,50,0.4,64,4\n"
-    )
-    before = sorted(tmp_path.iterdir())
-    name, settings, text = importing.import_settings(table)
-    assert (name, settings, sorted(tmp_path.iterdir())) == ("spring", None, before)
-    assert f"#   tpcsweep import {table} > spring.yaml" in text
-    assert "# not used: when, such as '10:00'" in text
-    proposed = yaml.safe_load(text)
-    assert {name: axis.get("unit") for name, axis in proposed["axes"].items()} == {
-        "tool": None, "streams": None, "rtt": "ms", "file_size": "MiB"
-    }  # fmt: skip
-    summary = importing.import_table(Import.model_validate(proposed), table, "spring").summary
-    assert summary.throughput.sel(tool="gfal", streams=4, rtt=50).item() == 0.4
-    table.write_text("n;value\n1;2\n")
-    text = importing.import_settings(table)[2]
-    assert yaml.safe_load(text)["variables"] == {"throughput": {"column": "?", "unit": "?"}}
-    assert "# note: columns are divided by ';'" in text
 
 
 def test_every_figure_can_be_imported_with_the_run_of_each_measurement(tmp_path: Path) -> None:
@@ -467,12 +346,11 @@ def test_every_figure_can_be_imported_with_the_run_of_each_measurement(tmp_path:
 
 
 def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
-    for name in ("a.xlsx", "a.parquet", "folder.csv/within"):
+    for name in ("a.parquet", "folder.csv/within"):
         write_text(tmp_path / name, "nothing of the kind")
-    said = ("allowed: .csv or .parquet", "a table with a name", "given .*Is a directory")
-    for name, message in zip(("a.xlsx", "a.parquet", "folder.csv"), said, strict=True):
-        with pytest.raises(ConfigurationError, match=message):
-            importing.read_table(tmp_path / name)
+    for name in ("a.parquet", "folder.csv"):
+        with pytest.raises(ConfigurationError, match="allowed: a table with a name for each column"):
+            read_table(tmp_path / name)
 
 
 def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
@@ -513,13 +391,13 @@ def test_a_wrong_mapping_is_named(tmp_path: Path, change: dict[str, Any], messag
 def test_a_grid_that_is_too_large_names_its_largest_axis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "MOST_CELLS", 20)
+    monkeypatch.setattr(tables, "MOST_CELLS", 20)
     axes = {"site": {"column": "site"}, "rtt": {"column": "rtt", "unit": "ms"}}
     alike = "site,rtt,Rate\n" + "a,1,1\n" * 17 + "b,2,1\n"
     for content, told in (
         (alike, "largest axis is repetition .*Use fewer axes, or fewer rows"),
         ("site,rtt,Rate\n" + "".join(f"a,{n},1\nb,{n},1\n" for n in range(10)) + "c,1,1\n",
-         "given more than 20 rows, allowed: at most 20 rows: choose some with `where`"),
+         "largest axis is rtt"),
         ("site,rtt,Rate\n" + "".join(f"{n % 5},{n},1\n" for n in range(9)),
          r"45 cells \(5 site × 9 rtt.*largest axis is rtt. Use fewer axes, `group` for its values, or fewer rows"),
     ):  # fmt: skip

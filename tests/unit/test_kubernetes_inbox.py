@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.flags import BROKEN, FaultError
+from tpcsweep.errors import FaultError
+from tpcsweep.flags import BROKEN
 from tpcsweep.measure.readings import MOST
 from tpcsweep.testbeds.kubernetes import site, testbed
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN

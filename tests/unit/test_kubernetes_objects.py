@@ -163,20 +163,6 @@ def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
         assert about["annotations"]["tpcsweep/cells"] == "origins=2/rtt=20"
 
 
-def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else() -> None:
-    plain, asked = client_pod(settings()), client_pod(settings(metrics=True))
-    marks = {"prometheus.io/scrape": "true", "prometheus.io/port": "8445", "prometheus.io/path": "/metrics"}
-    assert not marks.keys() & plain["metadata"]["annotations"].keys()
-    assert asked["metadata"]["annotations"].items() >= marks.items()
-    assert "metrics" not in container(plain, "hub")["command"]
-    assert container(asked, "hub")["command"][-1] == "metrics"
-    own = client_pod(settings(metrics=True, client=annotated("prometheus.io/scrape", "false")))
-    assert own["metadata"]["annotations"]["prometheus.io/scrape"] == "false"
-    policies = (objects.network_policy(NAMING, OWNER, metrics=metrics) for metrics in (False, True))
-    shut, let = (body(policy)["spec"]["ingress"] for policy in policies)
-    assert let == [*shut, {"ports": [{"port": 8445, "protocol": "TCP"}]}]
-
-
 def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
     client = body(objects.client_job(NAMING, settings(), 1234.5))
     [of_server] = jobs(settings())

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tpcsweep.flags import FaultError
+from tpcsweep.errors import FaultError
 from tpcsweep.testbeds.kubernetes import site
 from tpcsweep.testbeds.kubernetes.pod import agent, messages
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub, client_agent

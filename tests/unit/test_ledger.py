@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import orjson
 import pytest
 from tpcsweep import results as files
 from tpcsweep.cell_result import CellResult
@@ -89,12 +88,12 @@ def test_what_is_measured_again_is_repeated_unless_it_was_destroyed(both: Result
 )
 def test_a_false_cell_is_wrong(both: Results, key: str, change: Callable[[Any], Any], said: str) -> None:
     file = both.ledger.file(FAR)
-    content = orjson.loads(file.read_bytes())
+    content = files.parse_content(file.read_bytes())
     throughput = content["summary"]["throughput"]
     assert both.ledger.wrong({FAR: throughput}) == []
     [wrong] = both.ledger.wrong({FAR: 2 * throughput})
     assert "without a warning" in wrong
-    file.write_bytes(orjson.dumps(content | {key: change(content[key])}))
+    file.write_bytes(files.format_content(content | {key: change(content[key])}))
     both.measure(NEAR, flags=["not_steady"])
     # A cell that warns of itself may be unlike its reference.
     [wrong] = both.ledger.wrong({FAR: 2 * throughput, NEAR: 100.0})

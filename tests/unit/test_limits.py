@@ -137,7 +137,7 @@ def test_shares_add_up_to_the_whole(
 
 
 def test_every_limit_and_figure_that_is_computed_is_in_the_tables() -> None:
-    assert {*SHARES, "slow_start"} == set(LIMITS) == set(LIMIT_REMEDIES)
+    assert set(SHARES) == set(LIMITS) == set(LIMIT_REMEDIES)
     assert all(LIMIT_REMEDIES.values())
     anything: dict[str, Any] = defaultdict(lambda: 1)
     computed = evidence(WANTED, anything, anything, anything, (5.0,))

@@ -65,9 +65,9 @@ def test_a_lock_on_a_file_says_who_holds_it_and_goes_with_a_holder_that_is_kille
 )
 def test_only_who_may_write_beside_a_lock_may_open_it(tmp_path: Path, folder: int, mode: int) -> None:
     tmp_path.chmod(folder)
-    new, earlier = tmp_path / "new", tmp_path / "earlier"
-    earlier.touch(0o644)  # as an earlier version made it
-    for file in (new, earlier):
+    new, existing = tmp_path / "new", tmp_path / "existing"
+    existing.touch(0o644)
+    for file in (new, existing):
         os.close(lock_file(file))
         assert stat.S_IMODE(file.stat().st_mode) == mode
 

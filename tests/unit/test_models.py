@@ -277,7 +277,7 @@ def test_an_error_gives_back_its_interval(confidence: float, half: float, freedo
     ds = made(half=half).assign_attrs(measurement_confidence=confidence)
     unsaid = observations(ds)
     said = observations(with_freedom(ds, freedom))
-    for rows, expected in ((unsaid, np.inf), (said, freedom)):  # earlier cells do not say their freedom
+    for rows, expected in ((unsaid, np.inf), (said, freedom)):  # imports may lack it
         assert (rows["freedom"] == expected).all()
         ends = stats.t.interval(confidence, rows["freedom"], rows["throughput"], rows["error"])
         assert np.allclose(ends, [rows["throughput"] - half, rows["throughput"] + half])

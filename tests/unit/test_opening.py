@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of datasets: opened, refused in their own line with a way out, and completed if they are of before."""
+"""Files of datasets: opened, refused in their own line with a way out, and completed."""
 
 import errno
 import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import xarray as xr
-from tpcsweep import dataset, exporting, figures
-from tpcsweep.configuration.loading import Imported, load_dataset
+from tpcsweep import dataset, exporting
+from tpcsweep.configuration.parameters import BEFORE
+from tpcsweep.configuration.places import Imported, load_dataset
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset import load, open_group
-from tpcsweep.dataset.earlier import completed_dataset, copy_completed, require_dataset
-from tpcsweep.variables import SAMPLES, SUMMARY, TRANSFERS
+from tpcsweep.dataset.opening import copy_dataset, require_dataset
 
 from tests.support.commands import tpcsweep
 from tests.support.synthetic import write_sweep
 from tests.support.workflow import ROOT
 
-WHOLE = (ROOT / "examples/surface.nc").read_bytes()
-ENTERED = (lambda file: open_group(file).__enter__(), lambda file: completed_dataset(file).__enter__())
-OPENINGS = (load, require_dataset, *ENTERED)
+SURFACE = ROOT / "examples/surface.nc"
+WHOLE = SURFACE.read_bytes()
+OPENINGS = (load, require_dataset, lambda file: open_group(file).__enter__())
 Way = Callable[[Path], object]
 Change = Callable[[xr.Dataset], xr.Dataset]
 Patch = pytest.MonkeyPatch
@@ -94,10 +94,6 @@ def test_netcdf_3_is_told_from_datasets_that_lack_groups(tmp_path: Path) -> None
     assert "given a file of NetCDF 3, allowed: NetCDF 4, as `nccopy -k netCDF-4 x.nc NEW.nc`" in done.stderr
 
 
-EARLIER = ROOT / "tests/support/earlier.nc"
-"""A part of a surface that an early version measured: no limits, no records of XRootD."""
-
-
 def loaded(source: Path | str) -> Imported:
     return load_dataset(str(source), Path("results"), ROOT)
 
@@ -114,54 +110,63 @@ def test_a_file_that_is_not_there_or_has_a_name_of_signs_is_refused(tmp_path: Pa
             loaded(name)
 
 
-@pytest.fixture(scope="module")
-def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("earlier") / "brought.nc"
-    copy_completed(EARLIER, file)
-    return file
-
-
 def groups_of(*files: Path) -> Iterator[list[xr.Dataset]]:
     for group in dataset.GROUPS:
         yield [xr.load_dataset(file, group=group) for file in files]
 
 
-def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(brought: Path) -> None:
-    pairs = groups_of(EARLIER, brought)
-    for variables, (was, now) in zip((SUMMARY, SAMPLES, TRANSFERS), pairs, strict=True):
-        assert set(variables) <= set(now.data_vars)
-        assert now[list(was.data_vars)].drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
-    summary = xr.load_dataset(brought)
-    assert set(np.unique(summary.limit.values)) == {""}
-    assert summary.attrs["history"].splitlines()[0].endswith("copied from earlier.nc")
+YOUNGER = {
+    None: ["client_cpu", "encryption"],
+    "samples": ["busy", "encryption"],
+    "transfer_times": ["rate", "message"],
+}
+"""Figures of each group, and a parameter, that a dataset lacks as if they were added after it was written."""
 
 
-def test_transfers_of_an_earlier_one_are_numbered_by_cell_and_stream(brought: Path) -> None:
-    summary, moved = xr.load_dataset(brought), xr.load_dataset(brought, group="transfer_times")
-    cells = summary.throughput.stack(at=summary.throughput.dims).isel(at=moved.cell.values)
-    for axis in ("origins", "cores", "rtt", "streams"):
-        assert (moved[axis].values == cells[axis].values).all()
-    assert (moved.total == moved.end - moved.start).all()
-    rows = moved[["cell", "stream", "start", "number"]].to_dataframe().sort_values("start")
-    assert (rows.number == rows.groupby(["cell", "stream"]).cumcount()).all()
-    assert figures.limits(summary).texts
+def test_a_dataset_gets_the_figures_and_parameters_that_were_added_later(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setitem(BEFORE, "encryption", "none")
+    (file, copy) = (tmp_path / name for name in ("dataset.nc", "copy.nc"))
+    wholes = [xr.load_dataset(SURFACE, group=group) for group in dataset.GROUPS]
+    for (group, names), whole in zip(YOUNGER.items(), wholes, strict=True):
+        whole.drop_vars(names).to_netcdf(file, mode="a" if group else "w", group=group)
+    copy_dataset(file, copy)
+    for whole, opened, copied in zip(
+        wholes, map(partial(load, file), YOUNGER), map(partial(load, copy), YOUNGER), strict=True
+    ):
+        opened.attrs.pop("history", None), copied.attrs.pop("history", None)
+        xr.testing.assert_identical(opened, copied)
+        assert opened.variables.keys() == whole.variables.keys()
+        assert opened.coords.keys() == whole.coords.keys()
+    summary, samples, transfers = map(partial(load, file), YOUNGER)
+    assert summary.client_cpu.isnull().all() and summary.client_cpu.attrs == wholes[0].client_cpu.attrs
+    assert samples.busy.isnull().all() and transfers.rate.isnull().all()
+    assert (transfers.message == "").all()
+    assert {str(group.encryption.item()) for group in (summary, samples)} == {"none"}
 
 
-def test_a_dataset_of_this_version_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_whole_dataset_stays_as_it_is(tmp_path: Path) -> None:
     axes, file = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}, tmp_path / "current.nc"
     dataset.write(dataset.fold(write_sweep(tmp_path, axes), axes), file)
-    copy_completed(file, tmp_path / "brought.nc")
-    for was, now in groups_of(file, tmp_path / "brought.nc"):
+    copy_dataset(file, tmp_path / "copy.nc")
+    for was, now in groups_of(file, tmp_path / "copy.nc"):
         assert now.drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
         assert now.attrs.get("history", "").endswith(was.attrs.get("history", ""))
+    assert (
+        xr.load_dataset(tmp_path / "copy.nc")
+        .attrs["history"]
+        .splitlines()[0]
+        .endswith("copied from current.nc")
+    )
 
 
-def test_a_store_comes_back_as_its_file_does(brought: Path, tmp_path: Path) -> None:
+def test_a_store_comes_back_as_its_file_does(tmp_path: Path) -> None:
     store = tmp_path / "theirs" / "dataset.zarr"
-    exporting.zarr(EARLIER, store)
+    exporting.zarr(SURFACE, store)
     assert str(loaded(store).folder) == "results/theirs"
-    copy_completed(store, tmp_path / "of-store.nc")
-    for of_file, of_store in groups_of(brought, tmp_path / "of-store.nc"):
+    copy_dataset(store, tmp_path / "of-store.nc")
+    for of_file, of_store in groups_of(SURFACE, tmp_path / "of-store.nc"):
         of_file.attrs.pop("history", None), of_store.attrs.pop("history", None)
         xr.testing.assert_identical(of_store, of_file)
     with pytest.raises(ConfigurationError, match=r"theirs contains dataset\.zarr"):
@@ -183,11 +188,11 @@ def test_a_store_comes_back_as_its_file_does(brought: Path, tmp_path: Path) -> N
 def test_a_dataset_with_something_wrong_is_refused(tmp_path: Path, change: Change, said: str) -> None:
     file = tmp_path / "odd.nc"
     for group in dataset.GROUPS:
-        content = xr.load_dataset(EARLIER, group=group).drop_encoding()
+        content = xr.load_dataset(SURFACE, group=group).drop_encoding()
         content = content if group else change(content)
         content.to_netcdf(file, mode="a" if group else "w", group=group)
     with pytest.raises(ConfigurationError, match=rf"odd\.nc: dataset: given {said}"):
-        copy_completed(file, tmp_path / "output.nc")
+        copy_dataset(file, tmp_path / "output.nc")
     assert [*tmp_path.iterdir()] == [file]
 
 
@@ -202,5 +207,5 @@ def test_what_is_no_dataset_of_ours_is_refused(tmp_path: Path) -> None:
         "empty.zarr": "given a folder that cannot be read as .*: No group",
     }.items():
         with pytest.raises(ConfigurationError, match=said):
-            copy_completed(tmp_path / name, tmp_path / "output.nc")
+            copy_dataset(tmp_path / name, tmp_path / "output.nc")
     assert len([*tmp_path.iterdir()]) == 3

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.measure.limits import means
 from tpcsweep.measure.machine import TRIES, WINDOW, Machine, Speed, pressure
 from tpcsweep.measure.readings import Reading, Sampler, goodput, mean, sampled_series

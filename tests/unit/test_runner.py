@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tpcsweep import results
 from tpcsweep.cell_result import CellResult, Limit, Summary
 from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.flags import BROKEN, BrokenError, FaultError, graded
+from tpcsweep.errors import BrokenError, FaultError
+from tpcsweep.flags import BROKEN, graded
 from tpcsweep.running import runner
 from tpcsweep.running.runner import CAUSES, better_measurement, cells_to_retry
 from tpcsweep.testbeds import Request

@@ -19,12 +19,13 @@ import simulation
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
 from packaging.specifiers import SpecifierSet
-from tpcsweep import exporting, importing
+from tpcsweep import exporting
 from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
-from tpcsweep.dataset import earlier
+from tpcsweep.dataset import opening
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing_extras
+from tpcsweep.importing.tables import read_table
 
 from tests.support.workflow import ROOT, finished
 
@@ -234,7 +235,7 @@ def test_on_almalinux_what_is_missing_comes_by_dnf_with_epel(checkout: Checkout)
     assert checkout.keeps(**ALMA)
 
 
-DEBIAN_EXTRAS = "crate, docs, globus, history, ns3, parquet, simulation, slurm, test, xrootd, zarr"
+DEBIAN_EXTRAS = "crate, docs, globus, history, ns3, parquet, slurm, test, xrootd, zarr"
 ALMA_EXTRAS = "crate, docs, globus, history, parquet, slurm, xrootd, zarr"
 EVERY = [f"requirements-{name}" for name in ("crate", "history", "parquet", "slurm", "zarr")]
 FOR_TESTS = sorted([*EVERY, "requirements-docs", "requirements-test"])
@@ -247,7 +248,7 @@ FOR_TESTS = sorted([*EVERY, "requirements-docs", "requirements-test"])
         ("all", ALMA, EVERY),
         ("test", {}, [*FOR_TESTS, "validator"]),
         ("parquets", {}, f"given the extra parquets, allowed on debian: all, {DEBIAN_EXTRAS}"),
-        ("simulation", ALMA, f"given the extra simulation, allowed on alma9: all, {ALMA_EXTRAS}"),
+        ("ns3", ALMA, f"given the extra ns3, allowed on alma9: all, {ALMA_EXTRAS}"),
         ("test", ALMA, f"given the extra test, allowed on alma9: all, {ALMA_EXTRAS}"),
         ("zarr", {"PYTHON": "python3", "PLAYED_OLD": "python3"}, "Python 3.11 or later is needed"),
     ],
@@ -331,14 +332,13 @@ def test_missing_extras_are_told_in_a_line_each(tmp_path: Path, monkeypatch: pyt
     assert missing_extras(MODULES) == []
     without(monkeypatch, *MODULES.values())
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
-    missing = [*MODULES, "globus", "ns3", "simulation"]
+    missing = [*MODULES, "globus", "ns3"]
     assert missing_extras(missing) == [line_of(name) for name in missing]
     # A wheel has no Makefile.
     monkeypatch.setattr("tpcsweep.extras.CHECKOUT", None)
-    [crate, simulation] = missing_extras(["crate", "simulation"])
+    [crate, ns3] = missing_extras(["crate", "ns3"])
     assert crate == "the extra crate (rocrate) is not installed: run `pip install rocrate`"
-    assert simulation.endswith("is not installed: run `apt-get install python3-simgrid` as root")
+    assert ns3.endswith("is not installed: run `apt-get install g++ libns3-dev` as root")
 
 
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
@@ -347,17 +347,15 @@ def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
 
 
 def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -> None:
-    def needs(testbed: str, until: str = "steady", **parameters: object) -> list[str]:
+    def needs(testbed: str, **parameters: object) -> list[str]:
         file = tmp_path / "sweep.yaml"
-        measurement = {"until": until, **({"seconds": 30} if until == "seconds" else {})}
-        file.write_text(yaml.safe_dump({"parameters": parameters, "measurement": measurement}))
+        file.write_text(yaml.safe_dump({"parameters": parameters}))
         return checks.extras(load({"sweep": str(file), "testbed": testbed}, ROOT))
 
     globus = {"tool": ["curl", "globus-url-copy"], "copy_mode": "push"}
     assert needs("netns", tool="curl") == []
     assert needs("netns", **globus) == ["globus"]
     assert needs("simulation", **globus) == []
-    assert needs("simulation", "seconds", streams=4) == ["simulation"]
     assert needs("kubernetes", streams=4) == []
 
 
@@ -367,9 +365,9 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     a = tmp_path / "a"
     for extra, function, *arguments in (
-        ("parquet", importing.read_table, tmp_path / "a.parquet"),
+        ("parquet", read_table, tmp_path / "a.parquet"),
         ("zarr", exporting.zarr, ROOT / "examples/surface.nc", a),
-        ("zarr", earlier.copy_completed, tmp_path / "a.zarr", a),
+        ("zarr", opening.copy_dataset, tmp_path / "a.zarr", a),
         ("crate", write_crate, tmp_path, None, None, a, a),
         ("ns3", simulation.build, a),
     ):

@@ -3,11 +3,9 @@
 
 import datetime
 import getpass
-import math
 import os
 import re
 import shutil
-import time
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,10 +13,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from snakemake.cli import parse_config
-from tpcsweep.configuration.loading import Configuration, Imported, as_typed, config_arguments, load
+from tpcsweep.configuration.loading import Configuration, Imported, load
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.files import write_text
 from tpcsweep.published import published_studies
@@ -48,8 +45,8 @@ def test_sweeps_are_named_by_a_list_or_with_commas(given: str) -> None:
         ("demo,config/sweeps/demo.yaml", "sweep: given demo 2 times"),
         ("demo,", "sweep: given ['demo', ''], allowed: names of sweeps"),
         ([], "sweep: given []"),
-        (["demo", 5], "allowed: text: numbers and dates in a file for --configfile"),
-        *((value, 'need quotes ("007")') for value in (7, 1e3, math.nan, True, datetime.date(2025, 11, 25))),
+        (["demo", 5], "allowed: text, and YAML reads this as another type"),
+        *((value, "choose a name such as run-007") for value in (7, 1e3, True, datetime.date(2025, 11, 25))),
         # All files are read before one is refused.
         ("dmo,smoke@here", "sweep: given 'dmo', allowed: demo? "),
         ("dmo,smoke@here", "testbed: given 'here', allowed: "),
@@ -61,40 +58,13 @@ def test_wrong_names_are_refused(given: object, says: str) -> None:
     assert says in str(error.value)
 
 
-def test_names_that_differ_by_case_are_one_sweep(tmp_path: Path) -> None:
-    for name in ("Mine", "mine"):
-        write_text(tmp_path / name / f"{name}.yaml", "parameters: {rtt: [5]}\n")
-    with pytest.raises(ConfigurationError, match="sweep: given mine 2 times"):
-        studies(sweep=[f"{tmp_path}/Mine/Mine.yaml", f"{tmp_path}/mine/mine.yaml"])
-
-
-@pytest.mark.parametrize("name", ["a{b}", "a{", "<b>", "-b", "a\nb", 2025, {"a": "b"}])
+@pytest.mark.parametrize("name", ["a{b}", "a{", "<b>", "-b", "a\nb", "a #b", "a: b", 2025, {"a": "b"}])
 @pytest.mark.parametrize("key", ["results", "dataset"])
 def test_paths_that_snakemake_reads_otherwise_are_refused_in_one_line(key: str, name: object) -> None:
     with pytest.raises(ConfigurationError) as error:
         studies(**{"sweep": "demo", key: name})
     [line] = str(error.value).splitlines()
     assert f"{key}: given {name!r}, allowed: " in line
-
-
-ODD = st.text(st.sampled_from("07.e_-+:#, {}[]'\"!&*|>%@`~\\/\tanNyTé\n"), min_size=1, max_size=6)
-
-
-@given(ODD)
-def test_texts_that_snakemake_has_read_otherwise_are_those_that_were_typed(text: str) -> None:
-    try:
-        read = parse_config([f"results={text}"])
-    except AssertionError:
-        assume(False)  # Snakemake itself ends
-    asked = SimpleNamespace(config_args=[f"results={text}"], config=read)
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" and "\n" not in text
-    expected = text[1:-1] if quoted else text
-    assert as_typed({"other": 1, **read}, asked) == {"other": 1, "results": expected or None}
-    module = {"results": {"of": "another"}}
-    assert as_typed(module, asked) == module
-    _, argument = config_arguments({"results": text})
-    asked = SimpleNamespace(config_args=[argument], config=parse_config([argument]))
-    assert as_typed(asked.config, asked)["results"] == text
 
 
 def test_a_file_with_a_comma_and_an_at_in_its_path_is_one_sweep(tmp_path: Path) -> None:
@@ -163,7 +133,7 @@ SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
 
 
 def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
-    return Deployments(study, "measure", paths, ())
+    return Deployments(study, "measure", paths, (), frozenset())
 
 
 @given(first=NAMES, second=NAMES, data=st.data())
@@ -192,7 +162,7 @@ def test_a_deployment_reserves_cores_so_that_no_more_run_than_the_testbed_has_pl
 
 
 UNRUNNABLE = [
-    ("netns", "{bandwidth: 400 Gbps}", r"parameters\.bandwidth: given 400 Gbit/s, allowed: at most"),
+    ("netns", "{bandwidth: 400 Gbit/s}", r"parameters\.bandwidth: given 400 Gbit/s, allowed: at most"),
     ("netns", "{tool: xrdcp, copy_mode: push}", "given push with tool xrdcp, allowed: pull"),
     ("kubernetes", "{rtt: 900 ms}", "given 900 ms, allowed: 0 ms or 20 ms"),
     ("endpoints", "{tool: curl, streams: 9}", "given 9, allowed: at most 8"),
@@ -218,15 +188,6 @@ def test_a_sweep_that_its_testbed_cannot_run_ends_runs_and_is_not_shown(
         Studies.from_workflow({"sweep": str(sweep), "testbed": testbed, "results": str(tmp_path)})
     shown = tpcsweep("grid", "--sweep", sweep, "--testbed", testbed, "--results", tmp_path)
     assert (shown.exit_code, shown.stdout, shown.stderr) == (2, "", f"Error: {ended.value}\n")
-
-
-def test_files_of_the_checkout_are_not_newer_than_the_clock(tmp_path: Path, monkeypatch: Patch) -> None:
-    """Before rules are read: Snakemake copies notebooks with their times, and deletes what it makes of newer ones."""
-    monkeypatch.setattr("tpcsweep.running.studies.SHIPPED", tmp_path)
-    write_text(notebook := tmp_path / "notebooks/surface.ipynb", "{}")
-    os.utime(notebook, (time.time() + 86400,) * 2)
-    assert [*Studies.from_workflow({"sweep": "chep2024_fig4", "testbed": "simulation"})]
-    assert notebook.stat().st_mtime <= time.time()
 
 
 def test_a_user_without_a_name_has_one_for_snakemake_which_must_write_its_records(monkeypatch: Patch) -> None:

@@ -33,11 +33,11 @@ def table(text: str) -> list[tuple[Any, Dimension, Any]]:
 
 
 READ = """
-SIZE: {64 MiB: 67108864, 64MiB: 67108864, 1.5 KiB: 1536, 1 TiB: 1099511627776, 9000: 9000, 9000 bytes: 9000}
-RTT: {50 ms: 50.0, 100 us: 0.1, 0.1 s: 100.0, 50: 50.0, 100 µs: 0.1, 100 μs: 0.1, 100usec: 0.1}
-DURATION: {2 min: 120.0, 1 h: 3600.0, 3 sec: 3.0}
-RATE: {2 Gbit/s: 2.0, 300 Mbit/s: 0.3, 125 MB/s: 1.0, 1 MiB/s: 0.008388608, 0.5: 0.5, 100 Gbps: 100.0, 1 gbit: 1.0,
-  1 gbit/s: 1.0, 1.5Tbps: 1500.0, 300 mbit: 0.3, 1 gibit: 1.073741824, 1 GB/s: 8.0, 1 GBps: 8.0, 1 GiB/s: 8.589934592}
+SIZE: {64 MiB: 67108864, 64MiB: 67108864, 1.5 KiB: 1536, 1 TiB: 1099511627776, 9000: 9000}
+RTT: {50 ms: 50.0, 100 us: 0.1, 0.1 s: 100.0, 50: 50.0}
+DURATION: {2 min: 120.0, 1 h: 3600.0}
+RATE: {2 Gbit/s: 2.0, 300 Mbit/s: 0.3, 125 MB/s: 1.0, 1 MiB/s: 0.008388608, 0.5: 0.5,
+  1.5Tbit/s: 1500.0, 1 Gibit/s: 1.073741824, 1 GB/s: 8.0, 1 GiB/s: 8.589934592}
 FRACTION: {1 %: 0.01, 0.01: 0.01}
 COUNT: {4: 4}
 CORES: {0.5: 0.5}
@@ -55,8 +55,8 @@ REFUSED: list[tuple[Dimension, list[object]]] = [
     (units.RTT, ["50 Mbit/s", "1e3", "50", "", "ms", "-5 ms", "1" * 400 + " ms"]),
     (units.RTT, [math.nan, math.inf, None, [5], 10**400]),
     (units.SIZE, ["50 ms", "64 mib", "64 Mib", "64 Mb", "2 Gbit", "0.5 B", "9999999999 TiB"]),
-    # Bits to vendors, bytes to tc; and letters that heed no case.
-    (units.RATE, ["2 mb/s", "2 gbps", "2 bps", "2 Bps", "2 gb/s", "2 GB"]),
+    # One spelling: bps is bits to vendors and bytes to tc.
+    (units.RATE, ["2 mb/s", "2 Gbps", "2 gbps", "2 bps", "2 Gb/s", "2 gbit", "2 GBps", "2 GB"]),
     (units.SIZE, ["2 KB", "2 M"]),  # 1000 or 1024
     (units.RATE, ["2 KB/s", "2 Kbps"]),
     (units.DURATION, ["2 m", "5 Ms"]),  # minutes or metres, milli or mega
@@ -99,7 +99,7 @@ def test_what_is_shown_is_read_back(dimension: Dimension, data: st.DataObject) -
     assert parse(show(value, dimension), dimension) == exact
 
 
-@given(st.sampled_from([*units.RATE.units, *units.RATE.spellings]), st.integers(1, 10**6))
+@given(st.sampled_from([*units.RATE.units]), st.integers(1, 10**6))
 def test_bits_and_bytes_are_never_mistaken_for_each_other(unit: str, number: int) -> None:
     # What the letters say: a big B is a byte; "bit", or a small b behind a prefix in its own case, is a bit.
     size = parse(f"{number} {unit}", units.RATE) * 1e9 / number
@@ -117,7 +117,7 @@ def test_canonical_text_is_exact_and_safe_in_a_file_name(one: float, other: floa
     assert [canonical(value) for value in (50.0, 50, 0.5, 0.0)] == ["50", "50", "0.5", "0"]
 
 
-TEXTS = ["64 MiB", "64MiB", "64 bytes", "64 µs", "2 Gbps", "64 Mib", "-1 B", "1e3", 64, -1, True, None]
+TEXTS = ["64 MiB", "64MiB", "64 us", "2 Gbps", "64 Mib", "-1 B", "1e3", 64, -1, True, None]
 BOUNDED = Quantity(units.SIZE, 1280, 4096), [1279, 1280, 4096, 4097]
 
 

@@ -6,22 +6,15 @@ for deployments in STUDIES.deployments:
     rule:
         name:
             deployments.name
+        input:
+            # Damaged and stale cells exist, so Snakemake starts their job because this folder is newer.
+            branch(deployments.needs_repair, then=NOW, otherwise=ancient(NOW)),
         output:
             update(
                 expand(
                     f"<results>/{deployments.folder}/cells/{{deployment}}/{{cell}}.json",
                     cell=deployments.cells,
                     allow_missing=True,
-                )
-            ),
-            # Damaged cells exist, so Snakemake starts their job for one of these files.
-            temp(
-                touch(
-                    expand(
-                        f"<results>/{deployments.folder}/logs/{{deployment}}/{{marker}}",
-                        marker=MARKERS,
-                        allow_missing=True,
-                    )
                 )
             ),
         log:

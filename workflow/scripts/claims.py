@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from tpcsweep.claims import judge
 from tpcsweep.claims.base import write_verdicts
+from tpcsweep.claims.judging import judge
 from tpcsweep.dataset import load
 from tpcsweep.running.studies import exit_on_errors
 

@@ -4,7 +4,9 @@
 from pathlib import Path
 
 from tpcsweep import pages
+from tpcsweep.planning.sections import SECTIONS
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0]):
-    pages.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page), listed=True)
+    dataset, page = Path(snakemake.input.dataset), Path(snakemake.output.page)
+    pages.make_page(dataset, page, listed=True, analyses=SECTIONS)

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from tpcsweep.dataset.earlier import require_dataset
+from tpcsweep.dataset.opening import require_dataset
 from tpcsweep.running import notebooks
 from tpcsweep.running.studies import exit_on_errors, redirected_to_log
 

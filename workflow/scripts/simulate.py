@@ -8,11 +8,9 @@ signals.end_with_snakemake()
 from pathlib import Path
 
 from tpcsweep.running.studies import Studies, exit_on_errors, require_planned
-from tpcsweep.testbeds.simulation.engine import SimulationError
 from tpcsweep.testbeds.simulation.testbed import simulate
 
 study = Studies(snakemake.config)[snakemake.wildcards.study]
-log = Path(snakemake.log[0])
-with exit_on_errors(str(log), SimulationError, about=study.name), signals.interruptible():
+with exit_on_errors(snakemake.log[0], about=study.name), signals.interruptible():
     require_planned(study, snakemake.output[0])
-    simulate(study, Path(snakemake.output[0]), log.parent, snakemake.threads)
+    simulate(study, Path(snakemake.output[0]), snakemake.threads)

@@ -187,7 +187,7 @@ def _describe_whole(crate: Any, summary: xr.Dataset, cited: Citation) -> None:
     root, about = crate.root_dataset, summary.attrs
     authors = [_author(crate, author) for author in cited.authors]
     root["name"] = str(about["title"])
-    root["description"] = str(about.get("summary", about["title"]))  # earlier datasets have no summary
+    root["description"] = str(about["summary"])
     root["keywords"] = ", ".join(filter(None, (about.get("keywords"), *cited.keywords)))
     root["datePublished"] = datetime.now(UTC).isoformat(timespec="seconds")
     root["author"] = _as_written(authors)

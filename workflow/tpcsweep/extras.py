@@ -12,9 +12,6 @@ from importlib.util import find_spec
 from tpcsweep import processes
 from tpcsweep.installation import CHECKOUT, SHIPPED
 
-SIMGRID_PYTHON = "/usr/bin/python3"
-"""Debian's Python, which python3-simgrid is a package for; PyPI's package has no wheels for Linux."""
-
 
 class MissingExtraError(RuntimeError):
     """An extra is not installed; the message contains the command that installs it."""
@@ -72,11 +69,6 @@ def _headers(*names: str) -> bool:
     return _succeeds(["g++", "-E", "-x", "c++", "-"], look)
 
 
-def _simgrid() -> bool:
-    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('simgrid') is None)"
-    return _succeeds([SIMGRID_PYTHON, "-c", look])
-
-
 def _xrootd() -> bool:
     libraries = "curl/curl.h json-c/json.h macaroons.h openssl/ssl.h tinyxml.h uuid/uuid.h zlib.h"
     return _programs("cmake", "ninja") and _headers(*libraries.split())
@@ -97,7 +89,6 @@ EXTRAS: Mapping[str, Extra] = {
     "history": _pip("ruptures"),
     "ns3": Extra("g++, libns3-dev", lambda: _headers("ns3/core-module.h")),
     "parquet": _pip("pyarrow"),
-    "simulation": Extra("python3-simgrid", _simgrid),
     "slurm": _pip("snakemake-executor-plugin-slurm"),
     "xrootd": Extra("a compiler and the libraries of XRootD", _xrootd),
     "zarr": _pip("zarr"),

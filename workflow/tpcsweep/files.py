@@ -7,7 +7,6 @@ Standard library only.
 import errno
 import hashlib
 import json
-import math
 import os
 import secrets
 import shutil
@@ -101,7 +100,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain values atomically. Raises ValueError for NaN and infinity; see `number`."""
+    """Write plain values atomically. Raises ValueError for NaN and infinity; see `numbers.json_number`."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -120,10 +119,3 @@ def copy_into(folder: Path, path: Path) -> None:
     """Copy a file, or a link as link, into a folder, which is created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy2(path, folder / path.name, follow_symlinks=False)
-
-
-def number(value: float, digits: int | None = None) -> float | None:
-    """Return a number for JSON, rounded to significant digits if given, or None for NaN and infinity."""
-    if not math.isfinite(value):
-        return None
-    return value if digits is None else float(f"{value:.{digits}g}")

@@ -19,14 +19,6 @@ BROKEN = "deployment_broken"
 """Flag of a cell after which the deployment was unusable."""
 
 
-class BrokenError(Exception):
-    """A part of a running deployment died or does not answer; the deployment must be replaced."""
-
-
-class FaultError(BrokenError):
-    """A part of a deployment on Kubernetes ended by itself, perhaps during its start."""
-
-
 class Flag(NamedTuple):
     grade: Grade
     label: str  # short description for legends and tables

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers for people: every float on a terminal, a page or a figure becomes text here.
 
-Files for programs keep all digits, and do not use the functions. Standard library only.
+Files for programs keep all digits, and use `json_number` alone. Standard library only.
 """
 
 import math
@@ -62,3 +62,10 @@ def rounded(value: float, digits: int) -> Decimal:
 def written_out(number: Decimal) -> str:
     """Return all digits of a number, without an exponent and trailing zeros."""
     return f"{number.normalize():f}" if number else "0"
+
+
+def json_number(value: float, digits: int | None = None) -> float | None:
+    """Return a number for JSON, rounded to significant digits if given, or None for NaN and infinity."""
+    if not math.isfinite(value):
+        return None
+    return value if digits is None else float(f"{value:.{digits}g}")

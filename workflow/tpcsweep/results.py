@@ -66,9 +66,9 @@ def format_content(content: Mapping[str, Any]) -> bytes:
 
 
 def parse_content(text: bytes) -> dict[str, Any]:
-    """Return the content of a cell's file without its checksum; files without one are not verified.
+    """Return the content of a cell's file without its checksum.
 
-    Raises DamagedError for bytes that are not JSON, contain no specification, or have another checksum.
+    Raises DamagedError for bytes that are not JSON, contain no specification, or have no or another checksum.
     """
     try:
         content = orjson.loads(text)
@@ -76,8 +76,7 @@ def parse_content(text: bytes) -> dict[str, Any]:
         raise DamagedError(f"not JSON: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("spec"), dict):
         raise DamagedError("no specification is in it")
-    noted = content.pop(_CHECKSUM, None)
-    if noted is not None and noted != _checksum(content):
+    if content.pop(_CHECKSUM, None) != _checksum(content):
         raise DamagedError("changed after it was written: its checksum is not that of its content")
     return content
 

@@ -2,8 +2,6 @@
 """Lock of a results folder, by which two runs exclude each other."""
 
 import os
-import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from tpcsweep import locks
@@ -30,25 +28,8 @@ def lock_results(folder: Path) -> None:
         make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ResultsError(f"{folder}: user {os.geteuid()} cannot write to it: {elsewhere}")
-        if folder.name not in {path.name for path in folder.parent.iterdir()}:
-            raise ResultsError(f"{folder}: a folder exists whose name differs only in case: {elsewhere}")
         locks.lock_file(folder / LOCK)  # never closed
     except locks.LockedError as held:
         raise HeldError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
     except OSError as error:
         raise ResultsError(f"{error.filename or folder / LOCK}: {error.strerror}: {elsewhere}") from error
-
-
-def renew_times(files: Iterable[Path]) -> None:
-    """Set times in the future to now. Raises ResultsError if such a file belongs to another user."""
-    now = time.time()
-    for file in files:
-        try:
-            if file.stat().st_mtime > now:
-                os.utime(file, (now, now))
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            why = f"newer than the clock of this machine, so that Snakemake would delete products ({error.strerror})"
-            owned = ", or touch the file as its owner" if isinstance(error, PermissionError) else ""
-            raise ResultsError(f"{file}: {why}: correct the clock{owned}") from None

@@ -18,15 +18,12 @@ import orjson
 from tpcsweep import results
 from tpcsweep.cell_result import NotMeasured
 from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.sweep import Cell, by_deployment
+from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import replacing_file, write_json
 
 FILE = "not_measured.json"  # name of the list of unmeasured cells in a study's folder
 CLEARS_AT_END = "TPCSWEEP_CLEARS"
 """Environment variable that tells jobs that their run calls `clear_unmeasured` at its end."""
-MARKERS = (".again", ".again2")
-"""Temporary outputs of a deployment's job in its log folder; a request for a missing one starts the job.
-Of two names one is missing, even if a killed Snakemake left the other."""
 
 
 def staged_file(study: Configuration, cell: Cell) -> Path:
@@ -109,26 +106,6 @@ def empty(study: Configuration) -> None:
 
 
 # --- cells whose files Snakemake would take for finished
-
-
-def markers(study: Configuration, stale: Iterable[Cell]) -> list[str]:
-    """Return a missing marker of each deployment with a stale cell whose file exists.
-
-    A damaged or stale cell is measured by the very next run.
-    """
-    logs = (
-        study.folder / "logs" / deployment
-        for deployment, cells in by_deployment(stale).items()
-        if any(study.cell_file(cell).exists() for cell in cells)
-    )
-    return [str(min((folder / name for name in MARKERS), key=Path.exists)) for folder in logs]
-
-
-def remove_markers(study: Configuration) -> None:
-    """Delete the files of MARKERS, which Snakemake keeps for rules that are targets."""
-    for deployment in study.grid.deployments:
-        for name in MARKERS:
-            (study.folder / "logs" / deployment / name).unlink(missing_ok=True)
 
 
 def clear_unmeasured(study: Configuration) -> None:

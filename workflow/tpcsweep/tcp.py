@@ -54,6 +54,15 @@ def slow_start(most: Numbers, first: Numbers) -> NDArray[np.float64]:
     return np.asarray(np.log2(1 + np.asarray(most) / first))
 
 
+def growth_rounds(most: Numbers, first: Numbers) -> NDArray[np.float64]:
+    """Return the round trips in which a window grows beyond the first: max(0, log₂(1 + most/first) − 1).
+
+    A connection sends its first window with the handshakes, and `most` in its largest window or in all, in the same
+    unit. Source: as for `slow_start`.
+    """
+    return np.maximum(0.0, slow_start(most, first) - 1)
+
+
 def mathis(
     payload: Numbers, rtt: Numbers, loss: Numbers, packets_per_ack: float = 1.0
 ) -> NDArray[np.float64]:

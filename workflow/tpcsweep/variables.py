@@ -6,7 +6,7 @@ Standard library only, because pods import it, from an archive.
 
 import pkgutil
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 GBIT = 8e-9  # Gbit in a byte; Gbit/s in a byte per second
@@ -59,7 +59,7 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
 LIMIT_REMEDIES: Mapping[str, str] = {
     limit: alternatives([remedy.words for remedy in remedies]) for limit, remedies in REMEDIES.items()
 }
-SHARES = {limit: f"share_{limit}" for limit in LIMITS if limit != "slow_start"}
+SHARES = {limit: f"share_{limit}" for limit in LIMITS}
 """Name of the figure with a limit's share of a cell's time. The shares of a cell add up to 1."""
 SUMMARY = _variables("summary") | {
     share: Variable("1", f"share of the time after warm-up that {LIMIT_NAMES[limit]} bound", "shares")
@@ -80,27 +80,3 @@ DIMENSIONS = ("repetition", "record", "time", "origin", "transfer")
 
 CPU_LIMITS = frozenset({"cpu_source", "cpu_destination", "client", "machine"})
 """Limits that depend on the machine's speed: a quota is CPU time, in which a slow CPU does less."""
-
-# --- OpenMetrics 1.0, the format of exported datasets and running cells
-
-METRICS_END = "# EOF"
-
-
-def metric_name(*parts: str) -> str:
-    return "_".join(filter(None, ("tpcsweep", *parts)))
-
-
-def metric_head(metric: str, kind: str, unit: str, meaning: str) -> Iterator[str]:
-    """Yield the lines before a metric's samples; its name ends in its unit, if any."""
-    yield f"# TYPE {metric} {kind}"
-    if unit:
-        yield f"# UNIT {metric} {unit}"
-    yield f"# HELP {metric} {_escaped(meaning)}"
-
-
-def metric_labels(values: Mapping[str, str]) -> str:
-    return "{" + ",".join(f'{label}="{_escaped(value)}"' for label, value in values.items()) + "}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

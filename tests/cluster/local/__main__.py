@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 from tests.cluster import local
-from tests.cluster.local import prometheus
 
 
 def main() -> None:
@@ -25,15 +24,10 @@ def main() -> None:
     load = commands.add_parser("load", help="import an image archive on all nodes")
     load.add_argument("folder", type=Path)
     load.add_argument("archive", type=Path)
-    watch = commands.add_parser("prometheus", help="Debian's, for what pods show of themselves, until Ctrl-C")
-    watch.add_argument("folder", type=Path)
     given = parser.parse_args()
     try:
         if given.command == "load":
             local.Cluster(given.folder).load(given.archive)
-        elif given.command == "prometheus":
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-            prometheus.run(local.Cluster(given.folder).kubeconfig)
         else:
             run(given)
     except (local.ClusterError, local.build.BuildError) as error:

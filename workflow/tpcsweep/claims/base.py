@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -20,16 +20,27 @@ from rich.text import Text
 from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import Decision, Interval, Region
 from tpcsweep.configuration.parameters import value_text
+from tpcsweep.dataset.conditions import rows_meeting
 from tpcsweep.dataset.tables import write_csv
-from tpcsweep.files import number, write_json
-from tpcsweep.numbers import between, short
+from tpcsweep.files import write_json
+from tpcsweep.numbers import between, json_number, short
 
 Row = Mapping[str, Any]  # line of evidence: plain values by column
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""Functions that the YAML files of claims name in `test` and `rows`; `for_claims` adds one."""
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 ROWS = 24  # lines of evidence in a verdict, evenly from the smallest effect to the largest
 
 MEASURE_MORE = "measure repetitions (repetitions: 3) or longer cells (max_time), which narrows the interval"
 
 _LISTED = 8  # values of an axis that a sentence lists
+
+
+def for_claims(function: _Function) -> _Function:
+    """Register a function under its name, which must be unique, for the YAML files of claims."""
+    assert function.__name__ not in FUNCTIONS, function.__name__
+    FUNCTIONS[function.__name__] = function
+    return function
 
 
 class Outcome(StrEnum):
@@ -122,7 +133,7 @@ class Claim:
     reading: str  # tested statement about effects and regions, with its margins
     source: str  # place of the statement in the publication, as far as known
     needs: tuple[Need, ...] = ()
-    cells: str = ""  # cells of the claim as a pandas query on the columns of `CellTable`; empty for all
+    cells: str = ""  # cells of the claim as a condition on the columns of `CellTable`; empty for all
     regions: Mapping[str, Region] = field(default_factory=dict)
     """Effects for which the claim is true, by name; a single one is called `region`."""
     test: Callable[[Claim, CellTable], Finding] | None = None
@@ -138,7 +149,7 @@ class Claim:
 
     def select(self, cells: CellTable) -> pd.DataFrame:
         """Return the trusted cells of the claim."""
-        return cells.trusted.query(self.cells) if self.cells else cells.trusted
+        return cells.trusted[rows_meeting(cells.trusted, self.cells)] if self.cells else cells.trusted
 
 
 @dataclass(frozen=True)
@@ -163,7 +174,10 @@ class Verdict:
             "source": self.claim.source,
             "tested": self.claim.reading,
             "effect": self.effect.quantity if self.effect else None,
-            **{end: number(getattr(interval, end)) if interval else None for end in ("value", "low", "high")},
+            **{
+                end: json_number(getattr(interval, end)) if interval else None
+                for end in ("value", "low", "high")
+            },
             "units": self.effect.units if self.effect else None,
             "reason": self.reason,
             "to_test": self.advice or None,
@@ -199,7 +213,7 @@ def _values(ds: xr.Dataset, axis: str) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    return number(value) if isinstance(value, float) else value
+    return json_number(value) if isinstance(value, float) else value
 
 
 _STYLES = {Outcome.HOLDS: "green", Outcome.FAILS: "red", Outcome.UNDECIDED: "yellow", Outcome.OPEN: "dim"}

@@ -20,10 +20,6 @@ from tpcsweep.flags import FLAGS, graded
 FULL = 0.95  # goodput over the path's bandwidth from which the path counts as full; headers take the rest
 CPU_BOUND = 0.9  # share of its cores from which a side counts as CPU-bound
 
-WIDENING = 1.3
-"""Factor on intervals of earlier cells without degrees of freedom.
-Their 95 % intervals contain the truth in 85 to 90 % of cells, 1.96/1.5."""
-
 TAIL_QUANTILE = 0.9995
 """Quantile at which the normal distribution is matched to Student's t.
 Claims test some dozens of levels together by the normal distribution. At this quantile, where 99.9 % are inside, errors
@@ -162,8 +158,8 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     """Return the cells of a dataset as rows.
 
     A cell's standard error follows from its confidence interval. It is widened according to its degrees of freedom at
-    `TAIL_QUANTILE`, or by `WIDENING` if they are unknown, or by the Birge ratio of the repetitions if these differ by
-    more (R. T. Birge, Phys. Rev. 40, 1932). Without intervals it is the relative spread of repetitions, pooled over
+    `TAIL_QUANTILE`, or by the Birge ratio of the repetitions if these differ by more (R. T. Birge, Phys. Rev. 40,
+    1932). Without intervals it is the relative spread of repetitions, pooled over
     all points. Raises KeyError if the dataset has no throughput.
     """
     figures = ("duration", "throughput_max", "source_cpu", "destination_cpu", "bandwidth", "cores")
@@ -198,7 +194,6 @@ def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:
 
     errors = rows["error"]
     unknown, noisy = errors.isna(), errors > 0  # 0 without noise, as in a simulation, remains 0
-    freedom = rows["freedom"]
-    least = np.where(np.isinf(freedom), WIDENING, stdtrit(freedom, TAIL_QUANTILE) / ndtri(TAIL_QUANTILE))
+    least = stdtrit(rows["freedom"], TAIL_QUANTILE) / ndtri(TAIL_QUANTILE)
     widened = errors * np.maximum(least, spread((away / errors)[noisy]))
     return widened.fillna(spread((away / level)[unknown]) * level) if share[unknown].any() else widened

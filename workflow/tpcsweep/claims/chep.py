@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims import effects, predicates
-from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding
+from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding, for_claims
 from tpcsweep.claims.cells import CPU_BOUND, CellTable, ratio_worthy
 from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.configuration.parameters import value_text
@@ -17,12 +17,14 @@ from tpcsweep.numbers import plain, short
 _HOUR = 3000.0  # seconds that count as about an hour
 
 
+@for_claims
 def sustained(claim: Claim, cells: CellTable) -> Finding:
     """Test the best mean of cells that took an hour."""
     long, lacks = _hours(claim, cells)
     return lacks or predicates.judge_best(cells, long, claim.region, "largest throughput over an hour")
 
 
+@for_claims
 def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
     """Test the largest second over the mean of cells that took an hour."""
     long, lacks = _hours(claim, cells)
@@ -51,6 +53,7 @@ def _hours(claim: Claim, cells: CellTable) -> tuple[pd.DataFrame, Finding | None
     return long, Finding(None, reason, rows=predicates.cell_rows(at_scale, cells), advice=advice)
 
 
+@for_claims
 def streams_required(claim: Claim, cells: CellTable) -> Finding:
     """Test the best throughput of half of 520 streams over that of all."""
     at_scale = claim.select(cells)
@@ -69,6 +72,7 @@ def streams_required(claim: Claim, cells: CellTable) -> Finding:
     return predicates.judge_parts([(subject, share, claim.region, rows)], effect)
 
 
+@for_claims
 def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
     """Test the gain of the most streams over a quarter of them, at long RTTs."""
     far = claim.select(cells)
@@ -78,6 +82,7 @@ def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
     return predicates.judge_ratios(pairs, "streams", claim.region, quantity, "everywhere")
 
 
+@for_claims
 def streams_peak(claim: Claim, cells: CellTable) -> Finding:
     """Test that most CPU-bound curves with few cores have a peak."""
     rows = claim.select(cells)
@@ -103,6 +108,7 @@ def _cpu_bound(curve: pd.DataFrame) -> bool:
     return bool(not last["full"] and (pd.isna(last["cpu"]) or last["cpu"] >= CPU_BOUND))
 
 
+@for_claims
 def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     """Test that most otherwise unbound curves over RTT have an exponent outside the region."""
     kept, left = predicates.unbound_pairs(cells, claim.select(cells), "rtt", 3)
@@ -125,6 +131,7 @@ def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     return Finding(effects.majority(decisions), reason, effect, predicates.pair_rows(kept))
 
 
+@for_claims
 def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest and the smallest throughput at 120 ms lie in the region."""
     region = claim.region
@@ -142,6 +149,7 @@ def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
     return Finding(decision, reason, effect, predicates.cell_rows(points, cells))
 
 
+@for_claims
 def two_origins(claim: Claim, cells: CellTable) -> Finding:
     """Test that every path reaches the target at the lowest RTT, and not at the largest."""
     rows = claim.select(cells)
@@ -153,6 +161,7 @@ def two_origins(claim: Claim, cells: CellTable) -> Finding:
     return _each(cells, parts)
 
 
+@for_claims
 def four_origins(claim: Claim, cells: CellTable) -> Finding:
     """Test that every path reaches the target at every RTT."""
     rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
@@ -164,6 +173,7 @@ def four_origins(claim: Claim, cells: CellTable) -> Finding:
     return _each(cells, parts, least=True)
 
 
+@for_claims
 def near_limit(claim: Claim, cells: CellTable) -> Finding:
     """Test that a path of 400 Gbit/s reaches the target, and one of 200 Gbit/s does not."""
     rows = claim.select(cells)
@@ -203,6 +213,7 @@ def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, le
     return predicates.judge_parts(judged, effect)
 
 
+@for_claims
 def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
     """Test that most curves at the smallest RTT have a peak, and fall more than at the largest RTT."""
     rows = claim.select(cells)
@@ -250,6 +261,7 @@ def _softer(
     return softer and softer.map(math.exp)
 
 
+@for_claims
 def instance_cores(claim: Claim, cells: CellTable) -> Finding:
     """Test the gain of one origin's most cores over 16 cores."""
     rows = claim.select(cells)
@@ -263,6 +275,7 @@ def instance_cores(claim: Claim, cells: CellTable) -> Finding:
     return predicates.judge_ratios(pairs, "cores", claim.region, quantity, "before")
 
 
+@for_claims
 def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
     """Test the loss from the first full path to the most streams."""
     # A path that is full by luck falls later, which contradicts the claim.
@@ -278,6 +291,7 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
     return predicates.judge_ratios(pairs, "streams", claim.region, quantity, advice=advice)
 
 
+@for_claims
 def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
     """Test that half of the cores at the smallest RTT, but not at the largest, do as all cores at the largest."""
     rows = claim.select(cells)

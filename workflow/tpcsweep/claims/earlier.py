@@ -3,7 +3,6 @@
 
 import itertools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from scipy import stats
 
 from tpcsweep.claims import effects, predicates
-from tpcsweep.claims.base import Claim, Effect, Finding, Row
+from tpcsweep.claims.base import Claim, Effect, Finding, Row, for_claims
 from tpcsweep.claims.cells import CellTable
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import between
@@ -27,6 +26,7 @@ _MANY_CRASHES = 0.5
 _VARIANTS = ("reno", "westwood", "bic")  # the slowest published rate first; FAST is in no Linux kernel
 
 
+@for_claims
 def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean ratio of both tools over the faster half of the links."""
     links = _links(claim, cells)
@@ -67,6 +67,7 @@ def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
     return pd.DataFrame(links, columns=_LINK)
 
 
+@for_claims
 def more_streams(claim: Claim, cells: CellTable) -> Finding:
     """Test that more streams gain throughput, and that the most with the largest buffers crash."""
     more = predicates.ratio(claim, cells, "streams", "throughput at the most streams over that at the fewest")
@@ -94,6 +95,7 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
     return Finding(effects.all_true([more.decision, crashes]), reason, more.effect, rows, advice)
 
 
+@for_claims
 def scales(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean exponent of streams that differ four-fold or more."""
     free, left = predicates.unbound_pairs(cells, claim.select(cells), "streams", 4)
@@ -106,6 +108,7 @@ def scales(claim: Claim, cells: CellTable) -> Finding:
     return predicates.judge_pairs(free, subject, exponent, claim.region, "exponent of streams", advice)
 
 
+@for_claims
 def loss(claim: Claim, cells: CellTable) -> Finding:
     """Test the utilisation of one Reno stream with losses, on a short and on a long path."""
     rows = _one_connection(claim, cells)
@@ -126,6 +129,7 @@ def loss(claim: Claim, cells: CellTable) -> Finding:
     return predicates.judge_parts(parts, Effect(*parts[-1][:2]))
 
 
+@for_claims
 def variants(claim: Claim, cells: CellTable) -> Finding:
     """Test that each variant of TCP is faster than the previous one."""
     rows = _one_connection(claim, cells)
@@ -181,8 +185,10 @@ RECOVERIES = (
 )
 """Published table; bandwidths in Gbit/s, RTTs in ms, MTUs in bytes, times in s."""
 
-ROWS: Mapping[str, tuple[Row, ...]] = {
-    "terena2005.recovery": tuple(
+
+@for_claims
+def recovery_rows() -> list[Row]:
+    return [
         {
             "path": row.path,
             "bandwidth_gbit_s": row.bandwidth,
@@ -193,9 +199,12 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
             "agrees": row.agrees,
         }
         for row in RECOVERIES
-    ),
-    "terena2005.climb": tuple(
+    ]
+
+
+@for_claims
+def climb_rows() -> list[Row]:
+    return [
         {"rtt_ms": rtt, "mtu": mtu, "published_s": 15 * MINUTE, "by_formula_s": recovery_time(6, rtt, mtu)}
         for rtt, mtu in ((120, 1500), (120, 9000), (180, 1500), (180, 9000), (250, 9000), (264, 9000))
-    ),
-}
+    ]

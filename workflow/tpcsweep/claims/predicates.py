@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims import effects
-from tpcsweep.claims.base import Claim, Effect, Finding, Row
+from tpcsweep.claims.base import Claim, Effect, Finding, Row, for_claims
 from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, CellTable, Pairs, ratio_worthy
 from tpcsweep.claims.effects import Decision, Interval, Peak, Region
 from tpcsweep.configuration.parameters import value_text
@@ -32,6 +32,7 @@ _PLACES = 6  # values of an axis that a sentence lists
 MORE_PAIRS = f"sweep more values of the other axes, or repetitions: {effects.FEWEST_PAIRS}"
 
 
+@for_claims
 def ratio(
     claim: Claim,
     cells: CellTable,
@@ -54,6 +55,7 @@ def ratio(
     return judge_ratios(pairs, axis, claim.region, quantity, room)
 
 
+@for_claims
 def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
     """Test that the largest throughput of the claim's cells lies in its region of Gbit/s."""
     return judge_best(cells, claim.select(cells), claim.region, quantity)
@@ -67,6 +69,7 @@ def judge_best(cells: CellTable, rows: pd.DataFrame, region: Region, quantity: s
     return judge_parts([part], Effect(quantity, interval, "Gbit/s"))
 
 
+@for_claims
 def buffer_gain(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest ratio along a twenty-fold larger TCP buffer lies in the claim's region."""
     pairs = cells.pairs(claim.select(cells), "tcp_buffer").table

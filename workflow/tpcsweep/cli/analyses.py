@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on datasets: pages, plans, comparisons, claims, histories, calibration of the simulated testbed."""
+"""Commands on datasets: pages, plans, comparisons, claims, histories."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def page(results: Path, output: Path | None) -> None:
     Example: tpcsweep page examples/surface.nc
     """
     from tpcsweep import pages
-    from tpcsweep.dataset.earlier import completed_dataset
+    from tpcsweep.planning.sections import SECTIONS
 
     if (found := _dataset_of_run(results, output)) is not None:
         dataset, output = found
@@ -45,8 +45,8 @@ def page(results: Path, output: Path | None) -> None:
             common.require_writable(dataset.parent, "FILE.html")
             output = dataset.with_name(pages.PAGE)
 
-    with common.exit_on(), completed_dataset(dataset) as whole:
-        pages.make_page(dataset, output, whole)
+    with common.exit_on():
+        pages.make_page(dataset, output, analyses=SECTIONS)
     click.echo(output.absolute())
 
 
@@ -56,10 +56,10 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
     Snakemake's own page is never replaced.
     """
     from tpcsweep.configuration.loading import load
+    from tpcsweep.configuration.places import RESULTS
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import RESULTS
     from tpcsweep.dataset import DatasetError
-    from tpcsweep.running.folding import fold_snapshot
+    from tpcsweep.running.folding import PARTIAL, fold_snapshot
     from tpcsweep.running.status import run_under_way
 
     for folder in (results, RESULTS / results):
@@ -69,8 +69,8 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
         return None
     if page is None or common.is_same(page, folder / "index.html"):
         common.require_writable(folder, "FILE.html")
-        page = folder / "partial.html"
-    dataset = page.with_name(common.PARTIAL if page.parent == folder else f"{page.stem}.{common.PARTIAL}")
+        page = (folder / PARTIAL).with_suffix(".html")
+    dataset = page.with_name(PARTIAL if page.parent == folder else f"{page.stem}.{PARTIAL}")
     with common.exit_on(ConfigurationError, DatasetError):
         study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
         fold_snapshot(study, dataset, os.cpu_count() or 1)
@@ -79,7 +79,7 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
 
 def _page_of_file(dataset: Path) -> Path:
     """Return results/NAME.html for the page of a file, which is no page of a sweep or of all sweeps."""
-    from tpcsweep.configuration.sides import DATASET, RESULTS
+    from tpcsweep.configuration.places import DATASET, RESULTS
 
     name = dataset.resolve().parent.name if dataset.name == DATASET else dataset.stem
     return RESULTS / (f"{name}.html" if name != "index" else "index.nc.html")
@@ -141,13 +141,12 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     Example: tpcsweep claims results/demo
     """
     dataset = common.find_results_dataset(results)
-    from tpcsweep.claims import judge
     from tpcsweep.claims.base import for_terminal
+    from tpcsweep.claims.judging import judge
     from tpcsweep.dataset import load
-    from tpcsweep.dataset.earlier import completed_dataset
 
-    with common.exit_on(), completed_dataset(dataset) as whole:
-        verdicts = judge(load(whole))
+    with common.exit_on():
+        verdicts = judge(load(dataset))
     content = [verdict.to_dict() for verdict in verdicts]
     common.answer(as_json, content, for_terminal(verdicts, every))
 
@@ -163,8 +162,8 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
 def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     """Find the changes over all runs of a sweep.
 
-    The dataset of RESULTS is kept under its date in RESULTS/history, with the page of all runs, history.json and
-    junit.xml.
+    The dataset of RESULTS is kept under its date in RESULTS/history, with the page of all runs and
+    history.json.
 
     Example: tpcsweep history --fail-on slower results/demo
     """
@@ -177,7 +176,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
 
     folder = dataset.with_name(runs.FOLDER)
     with common.exit_on(runs.HistoryError, MissingExtraError):
-        told = pages.make_history(dataset, folder, fail_on)
+        told = pages.make_history(dataset, folder)
     if as_json:
         click.echo((folder / "history.json").read_bytes())
     else:
@@ -185,44 +184,6 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     if found := failures(told, fail_on):
         click.echo("\n".join(["new since the last run:", *found]), err=True)
         raise SystemExit(1)
-
-
-@click.command()
-@common.results_or_file
-@common.output_option(
-    "FILE.yaml",
-    "Testbed to write, by default calibration.yaml in RESULTS or in the current folder. Cells that were predicted "
-    "by the others are written to a CSV file beside it.",
-    dir_okay=False,
-)
-@common.as_json
-def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
-    """Fit the simulated testbed to a measured dataset.
-
-    The testbed that is written simulates sweeps on the measured hardware: snakemake --config testbed=FILE.yaml
-
-    Example: tpcsweep calibrate results/demo -o config/testbeds/ours.yaml
-    """
-    dataset = common.find_results_dataset(results)
-    output = output or Path(results if results.is_dir() else "", "calibration.yaml")
-    from rich.table import Table
-
-    from tpcsweep.dataset import load
-    from tpcsweep.dataset.tables import write_csv
-    from tpcsweep.models.observations import NothingMeasuredError
-    from tpcsweep.testbeds.simulation import calibrating
-
-    with common.exit_on(calibrating.CalibrationError, NothingMeasuredError):
-        observations, ratio = calibrating.observed(load(dataset))
-        fitted = calibrating.calibrate(observations, ratio)
-        left_out = calibrating.predict_left_out(observations, ratio)
-    write_csv(left_out, output.with_suffix(".csv"), digits=5)
-    calibrating.save_testbed(output, fitted, ratio, observations)
-    content = {"testbed": str(output), "parameters": fitted.to_dict()["parameters"]}
-    table = Table("parameter", "value", "95 % interval", "unit", "note")
-    for row in fitted.parameter_rows(digits=4):
-        table.add_row(*(row[column] for column in ("name", "value", "interval", "unit", "reason")))
-    common.answer(as_json, content, table, f"testbed: {output.absolute()}")
 
 
 class QuestionCommand(click.Command):
@@ -283,17 +244,16 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
     given = {key: value for key, value in asked.items() if source(key) is not default}
     dataset = common.find_results_dataset(results)
-    from tpcsweep.dataset.earlier import completed_dataset
     from tpcsweep.models.cache import fits_of
     from tpcsweep.planning import recommendations as planning
 
     question = {"target": target, **given}
-    with common.exit_on(*planning.EXPECTED), completed_dataset(dataset) as whole:
-        planning.check_question(whole, question, recommend)
-        with fits_of(dataset, whole, lambda text: click.echo(text, err=True)) as models:
-            answer = planning.answer_question(whole, models, question, recommend or output is not None)
+    with common.exit_on(*planning.EXPECTED):
+        planning.check_question(dataset, question, recommend)
+        with fits_of(dataset, lambda text: click.echo(text, err=True)) as models:
+            answer = planning.answer_question(dataset, models, question, recommend or output is not None)
             if output is not None:
-                _write(answer, output, whole, models)
+                _write(answer, output, dataset, models)
     content = answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict()
     tables = [] if answer.plan is None else [planning.plan_table(answer.plan)]
     tables += [planning.recommendations_table(answer)] if recommend else []
@@ -305,7 +265,7 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
     """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
     from tpcsweep.configuration.units import RATE
 
-    if len(words) > 1 and common.UNITLESS.fullmatch(words[0]) and RATE.size(words[1]):
+    if len(words) > 1 and common.UNITLESS.fullmatch(words[0]) and words[1] in RATE.units:
         words = (" ".join(words[:2]), *words[2:])
     if len(words) == 1 and recommend:
         return None, Path(words[0])

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")  # number without a unit
 CONFIG = Path("config/config.yaml")
-PARTIAL = "partial.nc"  # name of a dataset that is made beside a run, in the folder of results
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -138,9 +137,9 @@ def load_study(**options: str | None) -> Configuration:
 
 def find_results_dataset(path: Path) -> Path:
     """Return the dataset of a results folder, or the file itself; end the command if it is unusable."""
+    from tpcsweep.configuration.places import find_dataset
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import find_dataset
-    from tpcsweep.dataset.earlier import require_dataset
+    from tpcsweep.dataset.opening import require_dataset
 
     with exit_on(ConfigurationError):
         file = find_dataset(path)

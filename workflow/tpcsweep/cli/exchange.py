@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,47 +30,45 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     """Make a dataset of measurements from elsewhere.
 
     SOURCE is the name of a file in config/imports or the path of such a file, which describes the columns of a CSV or
-    Parquet FILE; results of iperf3, flent, pScheduler or k8s-netperf; or a dataset of tpcsweep that ends in .nc or
-    .zarr. The dataset is RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
-
-    With another table as SOURCE, the command prints settings for it, and writes nothing.
+    Parquet FILE; JSON of iperf3; or a dataset of tpcsweep that ends in .nc or .zarr. The dataset is
+    RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
 
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
-    from tpcsweep import dataset, importing
-    from tpcsweep.configuration.loading import config_arguments, load_dataset, load_import
+    from tpcsweep import dataset
+    from tpcsweep.configuration.loading import config_arguments, load_import
+    from tpcsweep.configuration.places import DATASET, STORE, SUFFIX, load_dataset
     from tpcsweep.configuration.problems import ConfigurationError, refused
-    from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
-    from tpcsweep.dataset import earlier
+    from tpcsweep.dataset.opening import copy_dataset
     from tpcsweep.extras import MissingExtraError
+    from tpcsweep.importing import iperf3, tables
 
     notes: list[str] = []
     with common.exit_on(ConfigurationError, MissingExtraError):
         if source.endswith((SUFFIX, STORE)):
             if table is not None:
                 raise refused(source, f"with a table, {table}", "a dataset alone")
-            study = load_dataset(source, results, Path(), "")
+            study = load_dataset(source, results, Path())
             folder = _free(study.folder)
-            earlier.copy_completed(study.file, folder / DATASET)
+            copy_dataset(study.file, folder / DATASET)
         else:
-            file: Path | None = Path(source)
-            if table is not None or source.endswith(".yaml") or not Path(source).is_file():
-                name, settings = load_import(source, Path())
-                file = table or (Path(settings.file) if settings.file else None)
+            if table is None and not source.endswith(".yaml") and Path(source).is_file():
+                file = Path(source)
+                settings, rows, skipped = iperf3.read_results(file)
+                name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).lstrip("._-") or "imported"
+                folder = _free(results / name)
+                folded = tables.import_rows(settings, rows, file, name, skipped)
             else:
-                name, known, proposal = importing.import_settings(Path(source))
-                if known is None:
-                    common.answer(as_json, {"proposal": proposal}, proposal.encode())
-                    return
-                settings = known
-            if not file or not file.is_file():
-                allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
-                raise refused("file", repr(str(file)) if file else "nothing", allowed, source)
-            folder = _free(results / name)
-            folded = importing.import_table(settings, file, name)
-            dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, file))
+                name, settings = load_import(source, Path())
+                given = table or (Path(settings.file) if settings.file else None)
+                if not given or not given.is_file():
+                    allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
+                    raise refused("file", repr(str(given)) if given else "nothing", allowed, source)
+                file, folder = given, _free(results / name)
+                folded = tables.import_table(settings, file, name)
+            dataset.write(folded, folder / DATASET, tables.history_line(settings, folded, file))
             dataset.write_table(folded.summary, folder / "cells.csv")
-            notes = importing.import_notes(folded)
+            notes = tables.import_notes(folded)
     made = folder / DATASET
     content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
     command = shlex.join(["snakemake", *config_arguments({"dataset": made})])
@@ -85,7 +84,7 @@ def _free(folder: Path) -> Path:
 
 
 @click.command()
-@click.argument("form", metavar="FORMAT", type=click.Choice(("openmetrics", "csv", "monitoring", "zarr")))
+@click.argument("form", metavar="FORMAT", type=click.Choice(("csv", "zarr")))
 @common.results_or_file
 @common.output_option(
     "PATH", "File to write, by default standard output. Folder for zarr, by default FILE.zarr."
@@ -93,43 +92,29 @@ def _free(folder: Path) -> Path:
 def export(form: str, results: Path, output: Path | None) -> None:
     """Write a dataset in another format.
 
-    openmetrics has a gauge for each figure and cell, for Prometheus and Grafana. csv is the table of cells. monitoring
-    has two lines a cell in the format of the US ATLAS load tests of 2007. zarr contains the whole dataset, for object
-    storage.
+    csv is the table of cells. zarr contains the whole dataset, for object storage.
 
-    Example: tpcsweep export openmetrics results/demo -o demo.txt
+    Example: tpcsweep export csv results/demo -o demo.csv
     """
     from tpcsweep import exporting
+    from tpcsweep.dataset import load
+    from tpcsweep.dataset.tables import csv_text, table
     from tpcsweep.extras import MissingExtraError
     from tpcsweep.files import write_text
 
     dataset = common.find_results_dataset(results)
-    with common.exit_on(exporting.ExportError, MissingExtraError):
+    with common.exit_on(MissingExtraError):
         if form == "zarr":
             output = output or Path(f"{dataset.stem}.zarr")
             if output.exists():
                 raise click.UsageError(f"{output}: exists. Remove it, or use -o with another path.")
             exporting.zarr(dataset, output)
         elif output is None:
-            click.echo(_text(form, dataset).encode(), nl=False)  # data are UTF-8 on every terminal
+            click.echo(csv_text(table(load(dataset))).encode(), nl=False)  # data are UTF-8 on every terminal
             return
         else:
-            write_text(output, _text(form, dataset))
+            write_text(output, csv_text(table(load(dataset))))
     click.echo(f"written: {output.absolute()}")
-
-
-def _text(form: str, dataset: Path) -> str:
-    from tpcsweep import exporting
-    from tpcsweep.dataset import load, open_group
-    from tpcsweep.dataset.tables import csv_text, table
-
-    summary = load(dataset)
-    if form == "csv":
-        return csv_text(table(summary))
-    if form == "openmetrics":
-        return "".join(f"{line}\n" for line in exporting.exposition(summary))
-    with open_group(dataset, "samples") as samples:
-        return "".join(f"{line}\n" for line in exporting.monitoring_lines(summary, samples))
 
 
 @click.command()

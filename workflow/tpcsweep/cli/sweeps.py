@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on the configured sweep: its folder, grid, cells, testbed, dataset so far, and rounds."""
+"""Commands on the configured sweep: its folder, grid, cells, testbed and dataset so far."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
-from signal import SIGINT, SIGKILL
 from typing import TYPE_CHECKING
 
 import click
@@ -24,10 +21,6 @@ if TYPE_CHECKING:
 
     from tpcsweep.configuration.loading import Configuration
     from tpcsweep.configuration.parameters import Value
-    from tpcsweep.configuration.sweep import Cell
-
-SNAKEFILES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
-"""Files that Snakemake looks for in the current folder."""
 
 PARTS = ("config", "profiles")
 """Folders that `init` copies because users change them; rules and notebooks remain in the package."""
@@ -255,7 +248,7 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
                     staging.adopt(study)
                 folding.fold_study(study, output, processes)
             except run_lock.HeldError:
-                running, output = True, study.folder / common.PARTIAL
+                running, output = True, study.folder / folding.PARTIAL
                 folding.fold_snapshot(study, output, processes)
     counts = count_cells(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
@@ -264,86 +257,6 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     elif counts.missing:
         lines.append(f"the others: {study.command}")
     common.answer(as_json, {"dataset": str(output), **counts.to_dict()}, *lines)
-
-
-@click.command()
-@common.study_options
-@click.option(
-    "--error",
-    metavar="SHARE",
-    default="5%",
-    show_default=True,
-    type=common.Amount("ERROR"),
-    help="Estimated error of the cells that are not measured at which to end, as a share of the throughput's range.",
-)
-@click.argument("arguments", metavar="[-- SNAKEMAKE ARGUMENTS]", nargs=-1, type=click.UNPROCESSED)
-def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> None:
-    """Measure a sweep in rounds, until its surface is known.
-
-    Each round measures the cells that tell most about the others. Snakemake measures them, with the arguments behind
-    `--`. Run the command again to continue after an interruption. Exit codes: 0 the surface is known, 1 some
-    deployments failed, 2 an error.
-
-    Example: tpcsweep adaptive --sweep surface --error 5% -- --cores 4
-    """
-    study = common.load_study(**options)
-    if study.testbed.simulated:
-        why = f"{study.testbed_name}: adaptive measures, and this testbed simulates"
-        raise click.UsageError(f"{why}. Run `{study.command}`: it computes all cells.")
-    from tpcsweep.dataset import DatasetError
-    from tpcsweep.linux.signals import interruptible
-    from tpcsweep.planning.rounds import RoundError, Rounds, draw_figures
-    from tpcsweep.run_lock import ResultsError
-    from tpcsweep.running.hooks import Ending, notify
-    from tpcsweep.running.status import count_cells
-
-    rounds = Rounds(study, partial(_measure, study, arguments), click.echo, error)
-    with common.exit_on(RoundError, DatasetError, ResultsError), interruptible():
-        rounds.run()
-    draw_figures(rounds.folder)
-    click.echo(f"{study.folder.name}: {rounds.reason}: {(rounds.folder / 'dataset.nc').absolute()}")
-    ending: Ending = "incomplete" if rounds.failed else "complete"
-    if told := notify(study, str(common.settings().get("notify") or ""), ending, count_cells(study)):
-        click.echo(told, err=True)
-    if rounds.failed:
-        click.echo(f"{study.folder.name}: these deployments failed: {', '.join(rounds.failed)}", err=True)
-        sys.exit(1)
-
-
-def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cell]) -> int:
-    from tpcsweep.configuration.loading import config_arguments
-    from tpcsweep.files import write_json
-    from tpcsweep.installation import SHIPPED
-
-    listed = (study.folder / "adaptive" / "cells.json").absolute()
-    write_json(listed, [cell.path for cell in cells])
-    config = {**study.requested, "only": listed, "notify": ""}
-    snakemake = [sys.executable, "-m", "snakemake"]
-    if not any(map(os.path.exists, SNAKEFILES)):
-        snakemake += ["--snakefile", str(SHIPPED / SNAKEFILES[2])]
-    return run_to_end([*snakemake, *arguments, *config_arguments(config), "--", "cells"])
-
-
-def run_to_end(argv: Sequence[str]) -> int:
-    """Run a command to its end and return its exit code.
-
-    A request for this process to end is passed to the command, whose end this process awaits. If this process is
-    killed, so are the command and the jobs of Snakemake.
-    """
-    from tpcsweep import processes
-    from tpcsweep.linux.signals import defer_signals, end_with
-
-    child: subprocess.Popen[bytes] | None = None
-    try:
-        with defer_signals():  # otherwise a signal could arrive while the command runs and `child` is not set
-            # In its own session, so that Ctrl-C reaches it once, from here.
-            how = {"start_new_session": True, "preexec_fn": partial(end_with, os.getpid(), SIGKILL)}
-            child = processes.start(argv, processes.full_environment(), umask=-1, **how)
-        return child.wait()
-    finally:
-        if child and child.poll() is None:
-            os.killpg(child.pid, SIGINT)
-            child.wait()
 
 
 @click.command()

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from subprocess import Popen
 from typing import Any
 
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.tools import Transfer
 from tpcsweep.urls import below, unencrypted
 

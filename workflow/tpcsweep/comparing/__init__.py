@@ -27,7 +27,7 @@ from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
 from tpcsweep.configuration.sides import ComparedSide, axis_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED, load
-from tpcsweep.dataset.earlier import require_dataset
+from tpcsweep.dataset.opening import require_dataset
 from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_csv
 from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS

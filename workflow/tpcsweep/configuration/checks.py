@@ -50,9 +50,8 @@ def _unsupported(configuration: Configuration) -> list[Rule]:
 def extras(configuration: Configuration) -> list[str]:
     """List the installation extras that a sweep needs, by its testbed, tools and releases."""
     testbed = configuration.testbed
-    if testbed.simulated:
-        return [] if configuration.sweep.measurement.until == "steady" else ["simulation"]
-    if not isinstance(testbed, Netns):  # the tools run in pods or on the client's own installation
+    # Elsewhere the tools run in pods, on the client's own installation, or not at all.
+    if not isinstance(testbed, Netns):
         return []
     tools = {TOOLS[str(tool)].extra for (tool,) in _combinations(configuration.grid, ("tool",))}
     releases = (str(name) for (name,) in _combinations(configuration.grid, ("xrootd",)))

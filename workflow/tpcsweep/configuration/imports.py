@@ -26,8 +26,6 @@ class Column(Strict):
 
     column: Text = Field(description="name of the column")
     unit: AnyText = Field(default="", description="unit of the numbers")
-    unit_column: Text | None = None
-    """column that contains the unit of each row, instead of one unit"""
 
 
 class Axis(Column):
@@ -58,8 +56,12 @@ class Import(Strict):
     """columns that become variables; throughput is required"""
     fixed: dict[str, str | int | float] = Field(default_factory=dict)
     """parameters with the same value in all rows"""
-    decimal: Literal[".", ","] | None = None
-    """decimal mark of numbers in text columns; null: detected from all numbers of the import"""
+    separator: Annotated[Text, Field(max_length=1)] = ","
+    """character between the columns of a CSV file, such as ; or a tab"""
+    decimal: Literal[".", ","] = "."
+    """decimal mark of the numbers of a CSV file"""
+    encoding: Text = "utf-8"
+    """encoding of a CSV file, such as utf-16 or cp1252"""
     confidence: Annotated[float | None, replace(units.CONFIDENCE, null="no interval")] = None
     """confidence level of throughput_low and throughput_high"""
 
@@ -133,13 +135,8 @@ def _name_faults(key: str, name: str) -> Iterator[Fault]:
 
 def _unit_faults(place: tuple[str, ...], column: Column, dimension: Dimension | None) -> Iterator[Fault]:
     known, unit = list(dimension.units) if dimension else [], column.unit
-    if column.unit_column is not None:
-        if unit or not known:
-            no_column = "none: a unit, or no quantity with units"
-            yield (*place[:-1], "unit_column"), repr(column.unit_column), no_column
-        return
     needed = dimension is not None and dimension.base in known
-    if (unit and not (dimension and dimension.size(unit))) or (not unit and needed):
+    if (unit and not (dimension and unit in dimension.units)) or (not unit and needed):
         allowed = known if needed else ["none", *known]
         yield place, repr(unit) if unit else "nothing", f"one of {', '.join(allowed)}"
 

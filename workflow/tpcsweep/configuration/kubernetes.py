@@ -154,8 +154,6 @@ class Kubernetes(Settings):
     """pods of source sides, for keys that a pair does not set"""
     destination: Side = Field(default_factory=Side)
     """pods of destination sides, for keys that a pair does not set"""
-    metrics: bool = Field(default=False, strict=True)
-    """whether the client pod serves Prometheus metrics of the current cell, without authentication"""
     start_time: Annotated[float, units.START_TIME] = 300.0
     """longest time for pods to start, including image pulls"""
     orphan_time: Annotated[float, units.ORPHAN_TIME] = 120.0

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load the studies of the workflow's configuration: sweeps on testbeds, or an existing dataset."""
 
-import json
 import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, TypeVar
@@ -19,6 +18,7 @@ from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.imports import Import
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import WORD, AnyText, Strict, Text, selected_parameters
+from tpcsweep.configuration.places import DATASET, NAME_CHARACTERS, Imported, load_dataset
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -32,7 +32,6 @@ from tpcsweep.configuration.problems import (
     validated,
 )
 from tpcsweep.configuration.scaling import scaled
-from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
 from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.files import is_file
@@ -55,24 +54,22 @@ CONFIG_FILE = "config/config.yaml or --config"
 
 _FOLDERS = {"sweep": ("sweeps", "published"), "testbed": ("testbeds",), "import": ("imports",)}
 """The folders of config/ that are searched for each type of file, in order."""
-_A_WORD = "letters, digits, '.', '_' and '-'"
-_AS_TYPED = 'text: numbers and dates in a file for --configfile need quotes ("007")'
-_PLAIN = re.compile(r"(\w|\.{0,2}/)(.*[^'\"])?|")
+_NO_NUMBER = "text, and YAML reads this as another type: choose a name such as run-007"
 _LISTED = 8  # files that an error lists
 
 Part = TypeVar("Part")
 
 
-def _typed(value: object) -> object:
-    """Refuse a value that YAML has not read as text, because its original text is lost: 007 becomes 7."""
+def _text(value: object) -> object:
     if value is not None and not isinstance(value, str):
-        raise fault(_AS_TYPED)
+        raise fault(_NO_NUMBER)
     return value
 
 
 def _place(value: object) -> object:
-    if re.search(r"[{}<>\n]|^-", str(_typed(value))):
-        raise fault("a path without { } < > and line breaks that does not begin with -")
+    # YAML would cut off a comment and read a colon with a blank as a mapping.
+    if re.search(r"[{}<>\n]| #|: |^-", str(_text(value))):
+        raise fault("a path without { } < > ' #' ': ' and line breaks that does not begin with -")
     return value
 
 
@@ -82,15 +79,12 @@ def _names(value: object) -> object:
         one = any(is_file(Path(path)) for path in (value, value.rpartition("@")[0]))
         value = [value] if one else value.split(",")
     if not isinstance(value, list):
-        return _typed(value)
+        return _text(value)
     for name in value:
-        _typed(name)
+        _text(name)
     if value and not all(name and name.strip() for name in value):
         raise fault("names of sweeps, as in sweep=demo,smoke", quoted(value))
     return [name.strip() for name in value]
-
-
-TypedText = Annotated[AnyText, BeforeValidator(_typed)]
 
 
 _NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
@@ -104,7 +98,7 @@ class WorkflowSettings(Strict):
     """sweeps to run, a list or separated by commas: each the name of a file in config/sweeps or
     config/published, or a path that ends in .yaml; NAME@TESTBED runs a sweep on another testbed
     """
-    testbed: TypedText
+    testbed: Annotated[AnyText, BeforeValidator(_text)]
     """testbed of the sweeps without an @: the name of a file in config/testbeds, or a .yaml path"""
     results: Annotated[Text, BeforeValidator(_place)] = "results"
     """folder for results"""
@@ -114,21 +108,10 @@ class WorkflowSettings(Strict):
     """
     scale: Factor | None = None
     """factor for the bandwidths, cores, file sizes and buffers of the sweeps, such as 1/200"""
-    only: TypedText | None = None
-    """JSON file with a list of cell paths; the sweep is limited to these cells"""
-    notify: TypedText | None = None
+    notify: AnyText | None = None
     """shell command that runs at the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its
     environment
     """
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A study of an existing dataset."""
-
-    name: str
-    file: Path  # the dataset, NetCDF or Zarr
-    folder: Path  # the folder for the study's results
 
 
 @dataclass(frozen=True)
@@ -191,25 +174,7 @@ Study = Configuration | Imported
 
 
 def config_arguments(config: Mapping[str, object]) -> list[str]:
-    """Return command-line arguments that `as_typed` reads as these texts."""
-
-    def safe(text: str) -> str:
-        # Snakemake strips quotes, reads the rest as YAML, and fails if the result is empty, as for a comment.
-        return text if _PLAIN.fullmatch(text) else f"!!str {json.dumps(text, ensure_ascii=False)} "
-
-    return ["--config", *(f"{key}={safe(str(value))}" for key, value in config.items())]
-
-
-def as_typed(config: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """Return the workflow's `config` with the values of --config as typed, before YAML parsing.
-
-    `given` contains Snakemake's arguments and its parsed values. A module's configuration may replace those values.
-    """
-    typed = dict(argument.split("=", 1) for argument in given.config_args)
-    read = [key for key in typed.keys() & config if repr(config[key]) == repr(given.config.get(key))]
-    plain = {key: typed[key] for key in read if not typed[key].startswith("!!str ")}
-    texts = {key: re.sub(r"""^(['"])(.*)\1$""", r"\2", text) for key, text in plain.items()}
-    return {**config, **{key: text for key, text in texts.items() if text}}
+    return ["--config", *(f"{key}={value}" for key, value in config.items())]
 
 
 def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
@@ -224,16 +189,14 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
     if file := next((path for path in (results, *results.parents) if is_file(root / path)), None):
         raise refused("results", quoted(settings.results), f"a folder; {file} is a file", CONFIG_FILE)
     if settings.dataset is not None:
-        study = load_dataset(settings.dataset, Path(settings.results), root)
+        study = load_dataset(settings.dataset, Path(settings.results), root, CONFIG_FILE)
         _require_no_sweep(root / study.folder, root / study.file)
         return {study.name: study}
-    if settings.only is not None and len(settings.sweep) > 1:
-        raise refused("only", f"with {len(settings.sweep)} sweeps", "one sweep", CONFIG_FILE)
     problems: list[Problem] = []
     read = [_attempt(problems, partial(_load, name, settings, root)) for name in settings.sweep]
     raise_any(dict.fromkeys(problems))
     found = [study for study in read if study is not None]
-    for folder, times in Counter(study.folder.name.casefold() for study in found).items():
+    for folder, times in Counter(study.folder.name for study in found).items():
         if times > 1:
             raise refused("sweep", f"{folder} {times} times", "each sweep once", CONFIG_FILE)
     return {study.folder.name: study for study in found}
@@ -247,25 +210,6 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     if not isinstance(found[0], Configuration):
         raise refused("dataset", quoted(config.get("dataset")), "a sweep", CONFIG_FILE)
     return found[0]
-
-
-def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FILE) -> Imported:
-    """Return the study of an existing dataset, by the dataset's path.
-
-    The study's name is the file's stem, or the folder's name if the file is dataset.nc. `place` names the option with
-    the path, for error messages. Raises ConfigurationError for a missing dataset, and for a name that cannot be a
-    folder.
-    """
-    path = root / dataset
-    if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):
-        known = sorted(file.name for end in (SUFFIX, STORE) for file in path.parent.glob(f"*{end}"))
-        near = ", ".join(known[:_LISTED]) or "none"
-        allowed = f"the path of a dataset that exists; {path.parent} contains {near}"
-        raise refused("dataset", quoted(dataset), allowed, place)
-    name = path.stem if path.stem != Path(DATASET).stem else path.resolve().parent.name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name):
-        raise refused("dataset", quoted(dataset), f"a file name of {_A_WORD}", place)
-    return Imported(name, Path(dataset), results / name)
 
 
 def _require_no_sweep(folder: Path, dataset: Path) -> None:
@@ -311,7 +255,7 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
         testbed=on,
         testbed_file=testbed.shown,
         results=Path(settings.results),
-        grid=grid if settings.only is None else _only(grid, settings.only, root),
+        grid=grid,
         requested={**given, **({} if settings.scale is None else {"scale": settings.scale})},
         citation=cited,
     )
@@ -378,7 +322,7 @@ def _read(key: str, name: str, root: Path) -> _File:
         known_names = f"{suggest(name, names, _LISTED, place)}, or " if names else ""
         raise refused(key, quoted(name), f"{known_names}the path of a file that ends in .yaml", asked)
     if not re.fullmatch(WORD, path.stem):
-        raise refused(key, quoted(name), f"a file name of {_A_WORD}", asked)
+        raise refused(key, quoted(name), f"a file name of {NAME_CHARACTERS}", asked)
     roots = (here for here in (root, SHIPPED) if path.is_relative_to(here))
     shown = str(next((path.relative_to(here) for here in roots), path))
     return _File(path.stem, shown, path, read_yaml(path, shown))
@@ -437,15 +381,3 @@ def _over(below: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(theirs, list) and isinstance(ours, list):
             joined[key] = [*theirs, *(claim for claim in ours if claim not in theirs)]
     return joined
-
-
-def _only(grid: Grid, name: str, root: Path) -> Grid:
-    """Limit a grid to the cells that a file lists; the axes keep all values."""
-    allowed = f"a JSON file with a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
-    try:
-        kept = set(map(str, json.loads((root / name).read_text())))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise refused("only", f"{name!r} ({error})", allowed, CONFIG_FILE) from error
-    if not kept or not kept <= grid.by_path.keys():
-        raise refused("only", quoted(sorted(kept - grid.by_path.keys())), allowed, name)
-    return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))

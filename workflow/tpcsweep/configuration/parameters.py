@@ -7,7 +7,7 @@ The order of the fields is the order of axes in paths and datasets: parameters o
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import (
@@ -38,6 +38,16 @@ Text = Annotated[str, Field(strict=True, min_length=1)]
 
 MOST_VALUES = 1000
 """Limit on values of an axis and on entries of `exclude` and `include`; all pairs are compared."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """Annotation of a parameter that is added later: the value that all cells had before.
+
+    Cells without the parameter stay current, and datasets get it with this value.
+    """
+
+    value: Value
 
 
 class Strict(BaseModel):
@@ -119,19 +129,19 @@ CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the other parameters, in order."""
 
 BEFORE: Mapping[str, Value] = {
-    "pair": "only",
-    "xrootd": SYSTEM,
-    "authorization": "usual",
-    "encryption": "usual",
+    name: item.value
+    for name, field in Parameters.model_fields.items()
+    for item in field.metadata
+    if isinstance(item, Before)
 }
-"""Values of newer parameters in older cells, whose files do not contain the parameter."""
+"""Parameters that were added later, with the values that cells had before."""
 
 CONDITIONS = "conditions"
 """The key of a specification for effects of a cell's parameters on its testbed; most cells have none."""
 
 
 def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell's specification with parameters that its file lacks because they are newer."""
+    """Return a cell's specification with the parameters that were added after it was written."""
     return {**specification, "parameters": {**BEFORE, **specification.get("parameters", {})}}
 
 
@@ -161,11 +171,8 @@ def value_text(name: str, value: Any) -> str:
 
 
 def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
-    # Some file systems ignore case, so folders of such names would collide.
-    names = [value.casefold() if isinstance(value, str) else value for value in values]
-    times = Counter(names)
-    if twice := dict.fromkeys(value for value, name in zip(values, names, strict=True) if times[name] > 1):
-        raise fault("each value once (case does not matter)", f"{', '.join(map(repr, twice))} more than once")
+    if twice := [value for value, times in Counter(values).items() if times > 1]:
+        raise fault("each value once", f"{', '.join(map(repr, twice))} more than once")
     return tuple(values)
 
 

@@ -8,15 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpcsweep.configuration.parameters import Value, quantity, show_value
-from tpcsweep.configuration.problems import quoted, refused, suggest
+from tpcsweep.configuration.places import existing_dataset, find_dataset
+from tpcsweep.configuration.problems import quoted, refused
 from tpcsweep.configuration.units import Quantity, UnitError, parse
-from tpcsweep.files import is_file
-
-DATASET = "dataset.nc"
-SUFFIX = ".nc"  # the ending of paths of datasets
-STORE = ".zarr"  # the ending of paths of Zarr stores
-RESULTS = Path("results")  # the folder that contains the results of studies by name
-_LISTED = 8  # datasets that an error lists
 
 
 @dataclass(frozen=True)
@@ -29,28 +23,13 @@ class ComparedSide:
     chosen: Mapping[str, Value]  # axis values, in base units
 
 
-def find_dataset(where: str | Path, key: str = "dataset") -> Path:
-    """Return the dataset of a results folder or of a study in results/, or the given file.
-
-    Raises ConfigurationError, with `key` as its location, if no dataset exists.
-    """
-    found = _found(Path(where))
-    if not found and Path(where).suffix == STORE and Path(where).is_dir():
-        raise refused(
-            key, quoted(str(where)), f"a dataset; `tpcsweep import {where}` makes one of a Zarr store"
-        )
-    if not found:
-        raise refused(key, quoted(str(where)), _datasets(Path(where)))
-    return found[0]
-
-
 def read_side(key: str, text: str) -> ComparedSide:
     """Find a side's dataset with `find_dataset`, and parse axis values after a colon.
 
     The text is DATASET:AXIS=VALUE,AXIS=VALUE. Paths may contain colons: the longest prefix that is a dataset counts.
     """
     ends = [len(text), *(at for at in range(len(text) - 1, -1, -1) if text[at] == ":")]
-    end = next((at for at in ends if _found(Path(text[:at]))), ends[-1])
+    end = next((at for at in ends if existing_dataset(Path(text[:at]))), ends[-1])
     where, choice = text[:end], text[end + 1 :]
     dataset, chosen = find_dataset(where, key), dict[str, Value]()
     for part in filter(None, choice.split(",")):
@@ -59,20 +38,6 @@ def read_side(key: str, text: str) -> ComparedSide:
             raise refused(key, quoted(text), f"{where}:AXIS=VALUE,AXIS=VALUE")
         chosen[name] = _value(key, name, value)
     return ComparedSide(key, text, dataset, chosen)
-
-
-def _found(path: Path) -> list[Path]:
-    return [file for file in (path, path / DATASET, RESULTS / path / DATASET) if is_file(file)]
-
-
-def _datasets(path: Path) -> str:
-    folder = path.parent
-    known = [str(file.parent) for file in sorted(folder.glob(f"*/{DATASET}"))]
-    known += (str(file) for file in sorted(folder.glob(f"*{SUFFIX}")) if is_file(file))
-    if folder != RESULTS:
-        known += (file.parent.name for file in sorted(RESULTS.glob(f"*/{DATASET}")))
-    allowed = f"a results folder with a {DATASET}, or the path of a dataset"
-    return f"{allowed}: {suggest(str(path), known, _LISTED)}" if known else allowed
 
 
 def axis_text(name: str, value: Value) -> str:

@@ -307,10 +307,6 @@ class Grid:
         points = itertools.product(*self.axes.values())
         return [place for place, point in enumerate(points) if point not in held]
 
-    @cached_property
-    def by_path(self) -> Mapping[str, Cell]:
-        return {cell.path: cell for cell in self.cells}
-
 
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
     """Expand a sweep into its grid: the product of its axes, without excluded points, with included ones.

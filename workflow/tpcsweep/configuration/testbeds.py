@@ -31,28 +31,6 @@ PathRule = Annotated[
     Field(description="if only the rate of a path is too low: measure flags its cells, strict refuses it"),
 ]
 
-# fmt: off
-ClaimName = Literal[
-    "chep2023.saturate", "chep2023.little_fluctuation", "chep2023.streams_required", "chep2023.streams_peak",
-    "chep2023.origins_help", "chep2023.rtt_fivefold", "chep2023.rtt_not_linear", "chep2023.rtt120_cap",
-    "chep2023.streams_stop_helping", "chep2023.terabit", "chep2023.redirector_free", "chep2023.gfal_vs_curl",
-    "chep2023.tc_residue",
-    "chep2024.small_rtt_peak", "chep2024.one_origin", "chep2024.two_origins", "chep2024.four_origins",
-    "chep2024.near_limit", "chep2024.server_cap", "chep2024.instance_cores", "chep2024.origins_help",
-    "chep2024.saturated_flat", "chep2024.short_rtt_cores", "chep2024.rtts_distinct", "chep2024.tc_trend",
-    "chep2024.short_rtt_contradiction",
-    "nrp2021.xrootd_vs_gridftp",
-    "usatlas2007.more_streams", "usatlas2007.tuned_buffers", "usatlas2007.disk_bound",
-    "usatlas2007.disk_buffers", "usatlas2007.twelve_streams", "usatlas2007.tuned_stream",
-    "usatlas2007.bottleneck_buffers", "usatlas2007.one_rate",
-    "cambridge.scales", "cambridge.two_sources", "cambridge.slow_starts", "cambridge.straggler",
-    "cambridge.retransmits",
-    "terena2005.loss", "terena2005.recovery", "terena2005.mtu_fairness", "terena2005.variants",
-    "terena2005.disk", "terena2005.climb", "terena2005.records",
-]
-# fmt: on
-"""The identifiers of all published claims, `publication.claim`; `claims` defines them."""
-
 
 class Settings(Strict):
     """Common settings of all kinds of testbeds."""
@@ -152,7 +130,7 @@ class Netns(Settings):
 
     @property
     def identity(self) -> dict[str, str]:
-        """The client's side. Older cells lack it: their client was connected to both sides."""
+        """The client's side."""
         return {"client": "source"}
 
     def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:
@@ -185,9 +163,9 @@ class Simulation(Settings):
     """testbed of kind simulation with defaults for keys not given here: the name of a file in
     config/testbeds, or a path that ends in .yaml
     """
-    inputs: tuple[ClaimName, ...] = ()
+    inputs: tuple[Text, ...] = ()
     """claims that were used to choose values and are not predictions; those of the base count too"""
-    assumptions: dict[ClaimName, Text] = Field(default={})
+    assumptions: dict[Text, Text] = Field(default={})
     """claims that nearly follow from an assumption, here or in the sweeps for this testbed, each with the
     assumption; they are not predictions either, and those of the base count too
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantities with units, such as "64 MiB", "50 ms", "2 Gbit/s" and "5 %", and their bounds in files.
 
-Each dimension has a base unit for stored values and for numbers without a unit. A unit may have several unambiguous
-spellings: "Gbps", "Gb/s" and "gbit" mean Gbit/s, and "GBps" means GB/s. Spellings that may mean bits or bytes, 1000 or
-1024, are refused: tc reads "gbps" as bytes and vendors as bits, "Mb" is not a size, and "KB" is 1000 or 1024 bytes.
+Each dimension has a base unit for stored values and for numbers without a unit. A unit has one spelling. Others are
+refused, because they may mean bits or bytes, 1000 or 1024: tc reads "gbps" as bytes and vendors as bits, and "KB" is
+1000 or 1024 bytes.
 """
 
 import math
@@ -41,8 +41,6 @@ class Dimension:
     base: str = ""  # the unit of stored values and of numbers without a unit; empty for plain numbers
     units: Mapping[str, Decimal] = field(default_factory=dict)
     """Size of each unit in base units, as Decimal so that "0.1 s" is exactly 100 ms."""
-    spellings: Mapping[str, str] = field(default_factory=dict)  # alternative spellings, each with its unit
-    also: str = ""  # summary of the spellings for messages, because there may be many
     display_units: tuple[str, ...] = ()  # the units that `show` uses, in ascending order
     example: str = ""
     whole: bool = False
@@ -52,22 +50,16 @@ class Dimension:
         if not self.units:
             return self.name
         number = f", or a number of {self.base}" if self.base else ", or a plain number"
-        also = f"; also {self.also}" if self.also else ""
-        return f'{self.name} such as "{self.example}" ({", ".join(self.units)}{also}){number if bare else ""}'
-
-    def size(self, unit: str) -> Decimal | None:
-        """Return the size of a unit, in any spelling, in base units; None for an unknown unit."""
-        return self.units.get(self.spellings.get(unit, unit))
+        return f'{self.name} such as "{self.example}" ({", ".join(self.units)}){number if bare else ""}'
 
     def meant(self, value: object) -> str:
         """Ask for the probable meaning of a text whose unit is unknown: "4 MB or 4 MiB? "; "" without one."""
         match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
-        if not match or not (given := match["unit"].casefold()) or self.size(match["unit"]):
+        if not match or not (given := match["unit"].casefold()) or match["unit"] in self.units:
             return ""
-        near = [unit for unit in (*self.units, *self.spellings) if unit.casefold() == given]
+        near = [unit for unit in self.units if unit.casefold() == given]
         near = near or [unit for unit in self.units if unit.casefold().startswith(given)]
-        units = dict.fromkeys(self.spellings.get(unit, unit) for unit in near)
-        return f"{' or '.join(f'{match[1]} {unit}' for unit in units)}? " if units else ""
+        return f"{' or '.join(f'{match[1]} {unit}' for unit in near)}? " if near else ""
 
 
 def _table(**units: str) -> dict[str, Decimal]:
@@ -79,18 +71,6 @@ _BYTES |= {f"{prefix}iB": Decimal(1024**power) for power, prefix in enumerate("K
 _SECONDS = _table(ns="1e-9", us="1e-6", ms="1e-3", s="1", min="60", h="3600")
 _BITS = _table(bit="1", kbit="1e3", Mbit="1e6", Gbit="1e9", Tbit="1e12")
 _BITS |= {f"{prefix}ibit": Decimal(1024**power) for power, prefix in enumerate("KMGT", start=1)}
-# With "bit" in full, the prefix's case is irrelevant: tc writes "mbit", and millibits do not exist.
-_RATES = {
-    f"{name}{per}": f"{unit}/s"
-    for unit in _BITS
-    for name in (unit, unit.lower(), f"{unit}s")  # iperf writes "Gbits/sec"; its "MBytes" are 1024
-    for per in ("", "/s", "/sec")
-    if f"{name}{per}" != f"{unit}/s"
-}
-# Only case distinguishes "b" from "B", so the prefix needs the right case too; "gb/s" is ambiguous.
-_RATES |= {f"{prefix}b{per}": f"{prefix}bit/s" for prefix in "kMGT" for per in ("/s", "ps")}
-# "Bps" looks like "bps", which means bytes in tc and bits elsewhere.
-_RATES |= {f"{unit}ps": f"{unit}/s" for unit in _BYTES if unit != "B"}
 _GBIT = Decimal(10**9)
 
 SIZE = Dimension(
@@ -100,18 +80,11 @@ SIZE = Dimension(
     display_units=("B", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"),
     example="64 MiB",
     whole=True,
-    spellings={"byte": "B", "bytes": "B"},
-    also="bytes",
 )
-# Keyboards have either the micro sign (U+00B5) or the similar Greek letter (U+03BC).
-_TIMES: dict[str, Any] = {
-    "spellings": {"µs": "us", "μs": "us", "usec": "us", "msec": "ms", "sec": "s"},
-    "also": "µs, usec, msec, sec",
-}
 _MILLISECONDS = {unit: size * 1000 for unit, size in _SECONDS.items()}
 # Times of a path are in ms, all other times in s.
-RTT = Dimension("a time", "ms", _MILLISECONDS, display_units=("ms",), example="50 ms", **_TIMES)
-DURATION = Dimension("a time", "s", _SECONDS, display_units=("s", "min", "h"), example="10 s", **_TIMES)
+RTT = Dimension("a time", "ms", _MILLISECONDS, display_units=("ms",), example="50 ms")
+DURATION = Dimension("a time", "s", _SECONDS, display_units=("s", "min", "h"), example="10 s")
 RATE = Dimension(
     "a rate",
     "Gbit/s",
@@ -119,8 +92,6 @@ RATE = Dimension(
     | {f"{unit}/s": 8 * size / _GBIT for unit, size in _BYTES.items()},
     display_units=("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"),
     example="2 Gbit/s",
-    spellings=_RATES,
-    also="Gbps, Gb/s and gbit for Gbit/s, GBps for GB/s, and so on",
 )
 FRACTION = Dimension("a fraction", units={"%": Decimal("0.01")}, display_units=("%",), example="1 %")
 COUNT = Dimension("a whole number", whole=True)
@@ -156,7 +127,7 @@ def _exact(value: object, dimension: Dimension) -> Decimal | None:
     if isinstance(value, float):
         return Decimal(repr(float(value))) if math.isfinite(value) else None
     match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
-    size = match and dimension.size(match["unit"])
+    size = match and dimension.units.get(match["unit"])
     return Decimal(match["number"]) * size if match and size else None
 
 
@@ -244,7 +215,7 @@ class Quantity:
         number["minimum"] = self.at_least
         number |= {} if self.at_most is None else {"maximum": self.at_most}
         choices = [number | ({"$comment": self.why} if self.why else {})]
-        if units := "|".join([*self.dimension.units, *self.dimension.spellings]):
+        if units := "|".join(self.dimension.units):
             text = {"type": "string", "pattern": rf"^\s*{_NUMBER}\s*({units})\s*$"}
             choices.append(text | {"examples": [self.dimension.example]})
         if self.null:
@@ -304,4 +275,3 @@ DRAWS = Quantity(COUNT, 20, 10_000, "an interval; minutes of computing")
 TARGET = Quantity(RATE, plan.SMALLEST_BANDWIDTH, 10_000, "as of a path")
 PROBABILITY = Quantity(FRACTION, 0.01, 0.99, "a few hundred cells do not show further tails")
 RATIO = Quantity(FRACTION, 0.01, 1, "a hundredth of base; base itself")
-ERROR = Quantity(FRACTION, 1e-5, 0.99, "no machine repeats itself better; nearly the whole range")

@@ -5,7 +5,6 @@
 """
 
 from tpcsweep.dataset.cells import DatasetError
-from tpcsweep.dataset.earlier import load, open_group
 from tpcsweep.dataset.folding import Folded, cell_lines, fold, tabulate, write
 from tpcsweep.dataset.labels import (
     GROUPS,
@@ -18,6 +17,7 @@ from tpcsweep.dataset.labels import (
     flagged,
     flags_in,
 )
+from tpcsweep.dataset.opening import load, open_group
 from tpcsweep.dataset.tables import table, write_table
 
 __all__ = [

@@ -283,8 +283,7 @@ class _Grid:
 
 def _about_simulation(records: Sequence[SimulationRecord]) -> dict[str, str]:
     inputs = dict.fromkeys(claim for record in records for claim in record["inputs"])
-    # Earlier simulated datasets have none.
-    assumed = {claim: why for record in records for claim, why in record.get("assumptions", {}).items()}
+    assumed = {claim: why for record in records for claim, why in record["assumptions"].items()}
     return {
         "comment": "Simulated: computed from a model, not measured. throughput_low and throughput_high span "
         "random parameter sets within their stated ranges (variable provenance_record); docs/simulation.md.",

@@ -17,7 +17,7 @@ from tpcsweep.variables import NOT_MEASURED, Variable
 STATUS = (NOT_MEASURED, "ok", "failed")  # meanings of the values of the variable `status`, from 0
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
-"""Bit of each flag in the variable `flags` of new datasets; see `flag_masks` for others."""
+"""Bit of each flag in the variable `flags` of new datasets; see `flag_masks`."""
 
 SIMULATED = "simulation"
 """Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
@@ -42,7 +42,7 @@ def about_flags() -> dict[str, Any]:
 
 
 def flag_masks(summary: xr.Dataset) -> dict[str, int]:
-    """Return the bit of each flag in a dataset, by its own attributes; earlier versions had other bits."""
+    """Return the bit of each flag in a dataset, by its own attributes."""
     about = summary["flags"].attrs
     return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
 
@@ -50,7 +50,7 @@ def flag_masks(summary: xr.Dataset) -> dict[str, int]:
 def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
     """Return which cells carry any of some `flags.FLAGS`, as booleans over the axes.
 
-    A flag that is newer than the dataset is false everywhere. Raises KeyError if a flag is unknown.
+    A flag that was added after the dataset was written is false everywhere. Raises KeyError if a flag is unknown.
     """
     if unknown := set(flags) - FLAGS.keys():
         raise KeyError(*sorted(unknown))

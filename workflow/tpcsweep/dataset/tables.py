@@ -111,8 +111,7 @@ def run_numbers(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.
 
 def table(summary: xr.Dataset) -> pd.DataFrame:
     """Return one row for each cell: place, status, throughput, interval, limit, flags, grade, message."""
-    known = ("throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup")
-    names = [name for name in known if name in summary]  # earlier versions did not judge limits
+    names = ("throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup")
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
     masks = flag_masks(summary)

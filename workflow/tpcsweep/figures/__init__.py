@@ -13,7 +13,7 @@ os.environ["MATPLOTLIBRC"] = os.devnull
 with contextlib.chdir(os.sep):
     import matplotlib  # noqa: F401
 
-from tpcsweep.figures.analyses import hardware, releases, rounds
+from tpcsweep.figures.analyses import hardware, releases
 from tpcsweep.figures.cells import cpu, series
 from tpcsweep.figures.comparisons import forest, ratios
 from tpcsweep.figures.maps import heatmap, limits, lines, surface
@@ -29,7 +29,6 @@ __all__ = [
     "lines",
     "ratios",
     "releases",
-    "rounds",
     "save",
     "series",
     "surface",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of analyses: comparison of releases, effect of nodes, and rounds of an adaptive sweep."""
+"""Figures of analyses: comparison of releases, and effect of nodes."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from tpcsweep.numbers import CONFIDENCE
 
 _NODES = "Effect of nodes on throughput"
 _MOST_NAMED = 60  # pairs with names next to them; the table has more
-_ROUNDS = "Estimated error of the surface"
 _MOST_ROWS = 8
 _SHARES = {
     BROKEN: ("deployment broke", "#D55E00", "h"),
@@ -60,26 +59,6 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
     if not named:
         notes.append(f"{len(known)} pairs, in the order of the table.")
     finish(figure, summary, _NODES, notes)
-    return figure
-
-
-@styled()
-def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
-    """Draw the estimated error after each round of rounds.json over the share of measured cells."""
-    known = [entry for entry in log["rounds"] if entry.get("error")]
-    if not known:
-        return placeholder(summary, _ROUNDS, "Every cell was measured: there is nothing to estimate.")
-    shares, errors, noises = ([entry[name] for entry in known] for name in ("share", "error", "noise"))
-    figure, [axes] = tiles(1, 5.2, 3.2, (0, 0))
-    (total,) = axes.plot(shares, errors, "o-", label="cells not measured")
-    (noise,) = axes.plot(shares, noises, ":", color="#666666", label="noise, which more cells do not reduce")
-    line = axes.axhline(log["asked"], linestyle="--", color="black", label="target error")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1))
-    axes.set(xlabel="share of the grid that was measured", ylabel="RMS error over the range")
-    axes.set(xlim=(0, None), ylim=(0, None))
-    ended = f"Ended: {log['ended']}." if log["ended"] else "Not ended."
-    finish(figure, summary, _ROUNDS, [ended], [total, noise, line])
     return figure
 
 

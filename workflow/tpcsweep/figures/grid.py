@@ -71,15 +71,12 @@ def arrange_axes(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
 def _combined(summary: xr.Dataset) -> xr.Dataset:
     """Return the mean over successful repetitions, with a band that spans all their intervals."""
     status = summary["status"]
-    # Predictions complete the surface of a sweep in rounds: see `rounds.surface_with_predictions`.
-    predicted = summary["predicted"] if "predicted" in summary else xr.zeros_like(status, bool)
-    ok = (status == STATUS.index("ok")) | predicted
+    ok = status == STATUS.index("ok")
     throughput = summary["throughput"].where(ok)
     loud = graded(FLAGS, "warning", "invalid")
     marks = {name: flagged(summary, name).any(REPETITION) for name in loud}
     marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
-    marks["predicted"] = predicted.any(REPETITION)
-    missing = (status == STATUS.index("not_measured")) & ~predicted
+    missing = status == STATUS.index("not_measured")
     # Imported cells have different numbers of measurements, so a missing repetition is normal.
     uneven = summary.attrs["testbed_kind"] == IMPORTED
     marks["missing"] = missing.all(REPETITION) if uneven else missing.any(REPETITION)

@@ -40,7 +40,6 @@ from tpcsweep.variables import LIMIT_NAMES, LIMITS
 _LIMITS = {
     "bandwidth": ("#4477AA", "B"),
     "window": ("#66CCEE", "W"),
-    "slow_start": ("#88BBAA", "SS"),
     "cpu_source": ("#EE6677", "SC"),
     "cpu_destination": ("#FFAABB", "DC"),
     "client": ("#AA3377", "C"),

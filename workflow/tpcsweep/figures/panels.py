@@ -23,15 +23,17 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from tpcsweep.configuration.parameters import BEFORE, value_text
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.dataset.labels import data_origin
 from tpcsweep.figures.grid import Arrangement, evenly
 from tpcsweep.figures.labels import escape_math, name_text, panel_title, text_width
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import plain, short
+from tpcsweep.xrootd.releases import SYSTEM
 
 COLOURS = "viridis"
 INVALID = "#D55E00"  # fill colour of marks on cells with invalid figures
+_UNSPECIFIC = ("only", SYSTEM, "usual")  # values of parameters that leave the choice to testbed and tool
 _MOST_PANELS = 40  # in one figure
 _MOST_COLUMNS = 8  # in a figure with several rows
 _STYLE: Any = {
@@ -76,7 +78,6 @@ _MARKERS = {
 MARKS = {
     "failed": Mark("X", "failed"),
     "missing": Mark("o", "not measured"),
-    "predicted": Mark("p", "not measured: predicted"),
     **{
         flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].label}", FLAGS[flag].grade == "invalid")
         for flag, marker in _MARKERS.items()
@@ -149,12 +150,12 @@ def finish(
 
 
 def common_parameters(summary: xr.Dataset) -> str:
-    """Describe the parameters with one value, except those at the default for older cells."""
+    """Describe the parameters with one value, except those whose value leaves the choice to testbed and tool."""
     single = {str(name): summary[name].item() for name in summary.coords if not summary[name].dims}
     return ", ".join(
         f"{name_text(name)} {value_text(name, value)}"
         for name, value in single.items()
-        if BEFORE.get(name) != value
+        if value not in _UNSPECIFIC
     )
 
 

@@ -5,11 +5,9 @@ The runs between two change points are the repetitions of one side of a comparis
 """
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from xml.etree import ElementTree as ET
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -33,9 +31,6 @@ _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
 _MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
-# XML cannot contain these characters, but tools print them
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-ALL_CELLS = "all cells together"  # name of the test case of all cells in JUnit XML
 
 
 class Difference(NamedTuple):
@@ -274,58 +269,3 @@ def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
         found = stats.ttest_ind_from_stats(*figures)
     p = np.asarray(found.pvalue, float)
     return float(np.min(np.where(np.isfinite(p), p, 1.0)))
-
-
-# --- JUnit XML
-
-
-def junit_text(history: SweepHistory, fail_on: str | None) -> str:
-    """Return JUnit XML of the last run: one test case for all cells together, and one for each cell.
-
-    A case fails if the last run made a change significant, is an error if the cell failed, and is skipped if it was not
-    measured. `fail_on` is that of `failures`, but None means "change".
-    """
-    fail_on = fail_on or "change"
-    new = _new(history, fail_on)
-    sweep, testbed = history.runs[-1].identity
-    tested = f"{history.runs[-1].ended:%Y-%m-%dT%H:%M:%S}"
-    suite = ET.Element("testsuite", name=_xml(f"history of {sweep} on {testbed}"), timestamp=tested)
-    mean = ET.SubElement(suite, "testcase", classname=_xml(sweep), name=ALL_CELLS)
-    for change in new:
-        size = change.overall
-        _add(mean, "failure", _ratio(size.ratio, size.low, size.high), sentence(history, change))
-    last = history.cells.isel({REPETITION: -1})
-    status, messages = (last[name].values.reshape(-1).tolist() for name in ("status", "message"))
-    for at, name in enumerate(_names(history.cells)):
-        case = ET.SubElement(suite, "testcase", classname=_xml(sweep), name=_xml(name))
-        if status[at] == STATUS.index("failed"):
-            _add(case, "error", str(messages[at]) or "failed", "")
-        elif status[at] == STATUS.index("not_measured"):
-            _add(case, "skipped", str(messages[at]) or "not measured", "")
-        else:
-            for change in new:
-                row = change.comparison.cells.iloc[at]
-                if row["verdict"] in _VERDICTS[fail_on]:
-                    ratio = _ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
-                    _add(case, "failure", ratio, sentence(history, change))
-    suites = ET.Element("testsuites", name="tpcsweep")
-    suites.append(suite)
-    for element in (suite, suites):
-        element.set("tests", str(len(suite)))
-        for kind, counted in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-            element.set(counted, str(sum(case.find(kind) is not None for case in suite)))
-    ET.indent(suites)
-    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _ratio(ratio: float, low: float, high: float) -> str:
-    return f"{short(ratio)} times ({between(low, high)}) what it was"
-
-
-def _add(case: ET.Element, kind: str, message: str, content: str) -> None:
-    attributes = {"message": _xml(message)} | ({} if kind == "skipped" else {"type": kind})
-    ET.SubElement(case, kind, attributes).text = _xml(content)
-
-
-def _xml(text: str) -> str:
-    return _NO_XML.sub("\ufffd", text)

@@ -16,7 +16,7 @@ import xarray as xr
 
 from tpcsweep.comparing.effects import Floats
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.configuration.sides import SUFFIX
+from tpcsweep.configuration.places import SUFFIX
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS, flagged, load, open_group
 from tpcsweep.dataset.labels import MASKS, about_flags, data_origin

@@ -1,314 +1,298 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of other programs and countries: text with one row for each measurement, gzip, and Parquet.
+"""Tables of measurements from elsewhere as datasets like those of sweeps, by settings that name their columns."""
 
-Cells of text files stay text, which `numbers` parses. A table has the attributes `notes` (a line for each finding or
-skipped part), `separator`, `units` (from a row of units or from cells, by column) and `marks` (see `settle_marks`).
-"""
-
-import codecs
-import csv
-import gzip
-import io
-import re
+import hashlib
+import json
+import math
 import zlib
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
-from tpcsweep.configuration import units
-from tpcsweep.configuration.problems import ConfigurationError, refused
+from tpcsweep.cell_result import Summary
+from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
+from tpcsweep.configuration.parameters import Value
+from tpcsweep.configuration.problems import Problem, raise_any, refused, suggest
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.configuration.units import BANDWIDTH, Dimension
+from tpcsweep.dataset import IMPORTED, Folded, tabulate
+from tpcsweep.dataset.conditions import ALLOWED, ConditionError, rows_meeting
+from tpcsweep.dataset.labels import catalogue_attributes
 from tpcsweep.dataset.tables import unescape_formula
 from tpcsweep.extras import require_extra
-from tpcsweep.files import file_kind
-from tpcsweep.importing import peers
+from tpcsweep.flag_rules import Evidence, raised_flags
 
-_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
-_SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','", "  ": "blanks", " ": "blanks"}
-"""Separators, of which the first wins among equally good ones: numbers contain commas, and cells single blanks."""
-_SIGNS = " \u00a0\u2009\u202f'\u2019"  # blanks, and Swiss apostrophes, between thousands
-_LIKE_A_NUMBER = re.compile(rf"[+-]?[.,{_SIGNS}]*[0-9][0-9.,{_SIGNS}]*([eE][+-]?[0-9]+)?")
-_WITH_UNIT = re.compile(rf"(?P<number>{_LIKE_A_NUMBER.pattern})\s*(?P<unit>[^\s\d].*)")
-UNIT_OF = "unit of "
-_OTHER = {".": ",", ",": "."}
-_NUMBERS = {
-    mark: re.compile(
-        rf"(?=[+-]?[{mark}]?[0-9])[+-]?(?:[0-9]*|[1-9][0-9]{{0,2}}(?:(?P<s>[{other}{_SIGNS}])[0-9]{{3}})"
-        rf"(?:(?P=s)[0-9]{{3}})*)(?:[{mark}][0-9]*)?(?:[eE][+-]?[0-9]+)?"
-    )
-    for mark, other in _OTHER.items()
-}
-"""Patterns of numbers by decimal mark."""
-_TOTAL = re.compile(
-    r"(grand |sub)?(totale?s?|sum|mean|average|avg|median|summe|gesamt|mittelwert|durchschnitt|moyenne|somme|media)\W*",
-    re.IGNORECASE,
-)
-_UNITS = {*units.SIZE.units, "%"}.union(*((*kind.units, *kind.spellings) for kind in (units.RATE, units.RTT)))
-
-Rows = list[tuple[int, list[str]]]  # cells of each row, with the line on which it ends
+MOST_CELLS = 10**6
+"""Most cells of an import; a larger grid comes by accident from axes whose values hardly ever repeat."""
 
 
-def read_table(file: Path) -> pd.DataFrame:
-    """Read a table. The index is the line in a text file, or the row, from 1.
+def import_table(settings: Import, file: Path, name: str) -> Folded:
+    """Read a table with `read_table`, and return `import_rows` of it."""
+    return import_rows(settings, read_table(file, settings.separator, settings.encoding), file, name)
+
+
+def read_table(file: Path, separator: str = ",", encoding: str = "utf-8") -> pd.DataFrame:
+    """Read CSV, whose cells stay text, or Parquet. The index is the row under the header, from 1.
 
     Raises:
-        ConfigurationError: If the file is neither text with a header nor Parquet.
+        ConfigurationError: If the file is no table with a name for each column.
         MissingExtraError: If the file is Parquet and the extra `parquet` is not installed.
     """
-    name = file.name.lower().removesuffix(".gz")
+    allowed = "a table with a name for each column, read with `separator` and `encoding` of the settings"
     try:
-        if name.endswith(".parquet"):
+        if file.suffix == ".parquet":
             require_extra("parquet")
             table = pd.read_parquet(file)
-            table = table.set_axis(pd.RangeIndex(1, len(table) + 1, name="row"))
         else:
-            table = _read_text(file, name.endswith(_SUFFIXES))
-    except ConfigurationError:
-        raise
-    # errors of pyarrow and Unicode errors are ValueErrors
-    except (csv.Error, OSError, EOFError, zlib.error, ValueError, NotImplementedError) as error:
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        raise refused("", said, "a table with a name for each column", str(file)) from error
-    repeated = table.index[table.astype(str).duplicated()]
-    if len(repeated):
-        alike = "rows alike with an earlier one in all columns count as repetitions"
-        note = f"{alike}: {len(repeated)}, first {table.index.name} {repeated[0]}"
-        table.attrs.setdefault("notes", []).append(note)
-    return table
+            # As a row, so that pandas neither renames columns nor makes an index of the first one.
+            options = {"header": None, "dtype": str, "keep_default_na": False}
+            rows = pd.read_csv(file, sep=separator, encoding=encoding, **options).fillna("")
+            rows = rows.map(unescape_formula)
+            table = rows[1:].set_axis(rows.iloc[0].str.strip(), axis=1)
+    except (OSError, EOFError, zlib.error, LookupError, ValueError) as error:
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise refused("", why, allowed, str(file)) from error
+    if repeated := sorted(set(table.columns[table.columns.duplicated()]) - {""}):
+        raise refused("", f"the column {repeated[0]} twice", allowed, str(file))
+    return table.set_axis(pd.RangeIndex(1, len(table) + 1, name="row"))
 
 
-# --- numbers in cells of text
+def import_rows(
+    settings: Import, table: pd.DataFrame, file: Path, name: str, skipped: tuple[str, ...] = ()
+) -> Folded:
+    """Return a table with one measurement in each row as a dataset called `name`.
 
+    Rows with equal values on all axes are repetitions of one cell, numbered in the order of the file. `skipped` are
+    notes on parts of the file that are not in the table.
 
-def settle_units(table: pd.DataFrame, columns: Iterable[str]) -> None:
-    """Split cells such as 9.4 Gbits/sec: the column keeps the number, and a column UNIT_OF + its name has the unit."""
-    for name in [one for one in columns if one in table and _is_text(table[one])]:
-        parted = {cell: _WITH_UNIT.fullmatch(cell.strip()) for cell in table[name].dropna().unique()}
-        found = {cell: match for cell, match in parted.items() if match and match["unit"] in _UNITS}
-        if found:
-            table[UNIT_OF + name] = table[name].map({cell: match["unit"] for cell, match in found.items()})
-            table[name] = table[name].replace({cell: match["number"] for cell, match in found.items()})
-            table.attrs.setdefault("units", {}).setdefault(name, next(iter(found.values()))["unit"])
-
-
-def settle_marks(table: pd.DataFrame, columns: Iterable[str], decimal: str | None) -> list[str]:
-    """Determine the decimal marks of numeric columns; ambiguous columns follow the others.
-
-    The table's attribute `marks` has the mark of each column, "" if uncertain.
-
-    Returns:
-        Columns with decimal commas.
+    Raises:
+        ConfigurationError: If a column is unknown, a condition is wrong or no row meets it, a value is no quantity of
+            its axis or variable, or the grid has more than MOST_CELLS cells.
     """
-    texts = {name: _marks(table[name]) for name in columns if _is_text(table[name])}
-    sure = {decimal} if decimal else set().union(*(marks for marks in texts.values() if len(marks) == 1))
-    for name, marks in texts.items():
-        texts[name] = sure if decimal or (len(marks) == 2 and len(sure) == 1) else marks
-    table.attrs["marks"] = {name: min(marks) if len(marks) == 1 else "" for name, marks in texts.items()}
-    return [
-        name
-        for name, mark in table.attrs["marks"].items()
-        if mark == "," and table[name].map(_has_mark).any()
-    ]
-
-
-def numbers(column: pd.Series) -> pd.Series:
-    """Return the numbers of a column; other cells, and numbers with an uncertain decimal mark, become NaN."""
-    if not _is_text(column):
-        return pd.to_numeric(column, errors="coerce")
-    settled = column.attrs.get("marks", {})
-    marks = _marks(column) if column.name not in settled else set(settled[column.name])
-    mark = min(marks) if len(marks) == 1 else ""
-    cells = column.fillna("")
-    return pd.to_numeric(cells.map({cell: _plain(cell, mark) for cell in cells.unique()}), errors="coerce")
-
-
-def uncertain(column: pd.Series) -> pd.Series:
-    """Return the numbers of a settled column whose decimal mark is uncertain."""
-    if not _is_text(column) or column.attrs["marks"][column.name]:
-        return column[:0]
-    return column[[_has_mark(cell) for cell in column.fillna("")]]
-
-
-def _is_text(column: pd.Series) -> bool:
-    return isinstance(column.dtype, pd.StringDtype)
-
-
-def _has_mark(cell: str) -> bool:
-    return ("." in cell or "," in cell) and _LIKE_A_NUMBER.fullmatch(cell.strip()) is not None
-
-
-def _marks(column: pd.Series) -> set[str]:
-    """Return the possible decimal marks of a text column, by its own cells."""
-    cells = [cell for cell in column.fillna("").str.strip().unique() if _has_mark(cell)]
-    fitting = {mark for mark, number in _NUMBERS.items() if all(map(number.fullmatch, cells))}
-    commas = column.attrs.get("separator", ",") == "," and not any("," in cell for cell in cells)
-    return {"."} if cells and len(fitting) == 2 and commas else fitting
-
-
-def _plain(cell: str, mark: str) -> str:
-    cell = cell.strip()
-    if not _LIKE_A_NUMBER.fullmatch(cell):
-        return cell
-    if not (mark or not _has_mark(cell)) or not _NUMBERS[mark or "."].fullmatch(cell):
-        return "?"
-    return re.sub(f"[{_OTHER[mark or '.']}{_SIGNS}]", "", cell).replace(mark or ".", ".")
-
-
-# --- text files
-
-
-def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
-    try:
-        text, encoding = _decoded(file)
-    except ConfigurationError:
-        if is_table:
-            raise
-        text, encoding = "", ""
-    if results := peers.documents(text):
-        return peers.documents_table(results, file)
-    if not is_table:
-        given = f"a file that ends in {file.suffix or 'no suffix'}"
-        allowed = f".csv or .parquet, {', '.join(_SUFFIXES[1:])}, or JSON of iperf3, flent or pScheduler"
-        raise refused("", given, allowed, str(file))
-    named = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
-    skipped = 1 if named else 0
-    text = text[named.end() :] if named else text
-    separator = named[1] if named else _separator(text)
-    quoted = f'{separator} "' in text.partition("\n")[0]
-    reader = _reader(text, separator, skipinitialspace=quoted, strict=True)
-    try:
-        rows = [(reader.line_num + skipped, row) for row in reader if row]
-    except csv.Error as error:
-        allowed = "a quote at the end of each cell that begins with one"
-        raise refused(f"line {reader.line_num + skipped}", str(error), allowed, str(file)) from error
-    notes: list[str] = []
-    if separator != "," or encoding != "UTF-8":
-        notes.append(f"columns are divided by {_SEPARATORS.get(separator, repr(separator))}, in {encoding}")
-    header, rows = _framed(rows, notes)
-    kept = _named_columns(header, rows, notes, file)
-    cells = [[unescape_formula(row[at]) for at in kept] for _, row in rows]
-    cells = [[cell.strip() for cell in row] for row in cells] if separator == "|" else cells
-    index = pd.Index([line for line, _ in rows], name="line")
-    table = pd.DataFrame(cells, index, [header[at] for at in kept], dtype=str)
-    found = _units_above(table)
-    if found:
-        notes.append(f"line {table.index[0]} has units: {', '.join(found.values())}")
-        table = table[1:]
-    table.attrs = {"notes": notes, "separator": separator, "units": found, "encoding": encoding}
-    peers.recognize(table)
-    return table
-
-
-def _decoded(file: Path) -> tuple[str, str]:
-    raw = file.read_bytes()
-    raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
-    if kind := file_kind(raw):
-        raise refused("", kind, "a table saved as CSV", str(file))
-    if raw.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        return raw.decode("UTF-32"), "UTF-32"
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or raw[:2].count(0) == 1:
-        encoding = "UTF-16" if raw[0] > 0xF0 else "UTF-16-LE" if raw[1] == 0 else "UTF-16-BE"
-        return raw.decode(encoding), "UTF-16"
-    try:
-        return raw.decode("utf-8-sig"), "UTF-8"
-    except UnicodeDecodeError as error:
-        place = f"line {raw.count(bytes([10]), 0, error.start) + 1}"
-    try:
-        told = f"Windows-1252, by {place}: if its letters are wrong, save the file as UTF-8"
-        return raw.decode("cp1252"), told
-    except UnicodeDecodeError as error:
-        given = f"bytes that are neither UTF-8 nor Windows-1252 ({error.reason})"
-        raise refused(place, given, "a table saved as UTF-8", str(file)) from error
-
-
-def _reader(text: str, separator: str, **options: Any) -> Any:
-    if not separator.strip(" "):  # columns are aligned
-        text, separator = re.sub(f"{separator}+", "\t", re.sub("(?m)^ +| +$", "", text)), "\t"
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, **options)
-
-
-def _separator(text: str) -> str:
-    best, most = ",", 0.0
-    text = re.sub("(?m)^#.*", "", text[: 2**17])
-    for separator in _SEPARATORS:
-        try:
-            counts = Counter(len(row) for row in _reader(text, separator) if any(row))
-        except csv.Error:
-            continue
-        share = max((number / counts.total() for cells, number in counts.items() if cells > 1), default=0.0)
-        best, most = (separator, share) if share > most else (best, most)
-    return best
-
-
-def _framed(rows: Rows, notes: list[str]) -> tuple[list[str], Rows]:
-    """Return the header and the measurements, without titles above, headers between and totals below."""
-    full = [(line, row) for line, row in rows if not re.fullmatch(r"\s*|[-:=+\s]{3,}", "".join(row))]
-    width = max(Counter(len(row) for _, row in full if len(row) > 1).most_common(1), default=(0, 0))[0]
-    begin = 0
-    while width > 1 and begin < len(full) - 1 and _is_title(full[begin][1], full[begin + 1][1], width):
-        begin += 1
-    header = [unescape_formula(name).strip() for name in full[begin][1]] if full else []
-    again = [[unescape_formula(name).strip() for name in row] == header for _, row in full]
-    body = [
-        one for at, one in enumerate(full) if at > begin and not again[at] and not _is_comment(one[1], width)
-    ]
-    firsts = Counter(_texts(row)[0] for _, row in body)
-    while body and (len(body[-1][1]) == 1 < width or _is_total(_texts(body[-1][1])[0], firsts)):
-        body.pop()
-    kept = {line for line, _ in body} | {line for line, _ in full[begin : begin + 1]}
-    if lines := [str(line) for line, _ in rows if line not in kept]:
-        notes.append(
-            f"lines without measurements, such as titles and totals, are skipped: {', '.join(lines)}"
+    raise_any(_problems(settings, table, file))
+    notes = [*skipped, *_repeated(table)]
+    chosen = _chosen(table, settings, file)
+    columns = {axis: _axis(settings, axis, chosen, file) for axis in settings.axes}
+    axes = {axis: values for axis, (values, _) in columns.items()}
+    places = [place for _, place in columns.values()]
+    # For each row, the number of earlier rows of the same cell.
+    cell_of = pd.DataFrame({-1: 0, **dict(enumerate(places))}, range(len(chosen)))
+    repetition = np.asarray(cell_of.groupby(list(cell_of)).cumcount())
+    axes[REPETITION] = tuple(range(1, int(repetition.max()) + 2))
+    _require_few(axes, len(chosen), file)
+    figures = {
+        variable: _numbers(
+            settings, chosen, column, variable_dimension(variable), file, gaps=variable != "throughput"
         )
-    return header, body
+        for variable, column in settings.variables.items()
+    }
+    _drop_stray_intervals(figures, chosen.index, notes)
+    fixed = settings.fixed_values()
+    width: Any = fixed.get("bandwidth", BANDWIDTH.at_most)
+    if "bandwidth" in axes:
+        width = np.asarray(axes["bandwidth"])[places[list(axes).index("bandwidth")]]
+    flags = _flags(figures, width)
+    invalid = np.array(["implausible" in raised for raised in flags], bool)
+    places_of = _places(chosen.index[invalid])
+    notes += [f"figures that nothing can carry are flagged implausible: {places_of}"] if invalid.any() else []
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    record = {"file": file.name, "sha256": digest, "rows": len(table), "rows_imported": len(chosen)}
+    record |= {"import": settings.model_dump(mode="json"), "notes": notes}
+    attributes = _attributes(settings, file, name)
+    return tabulate(axes, [*places, repetition], figures, fixed, record, attributes, flags)
 
 
-def _is_title(row: list[str], following: list[str], width: int) -> bool:
-    words = len(_texts(row)) == 1 and not any(map(_LIKE_A_NUMBER.fullmatch, _texts(following)))
-    return words or _is_comment(row, width)
+def import_notes(folded: Folded) -> list[str]:
+    """Return a line for each skipped, changed or flagged part of an import."""
+    return list(json.loads(str(folded.summary["provenance_record"].values[0]))["notes"])
 
 
-def _is_comment(row: list[str], width: int) -> bool:
-    return len(row) != width and row[0].startswith("#")
+def history_line(settings: Import, folded: Folded, file: Path) -> str:
+    rows = int((folded.summary["status"] != 0).sum())
+    where = f" where {settings.where}" if settings.where else ""
+    return f"imported {rows} rows of {file.name}{where}"
 
 
-def _is_total(word: str, words: Counter[str]) -> bool:
-    return words[word] == 1 and _TOTAL.fullmatch(word) is not None
+def _read_numbers(column: pd.Series, decimal: str) -> pd.Series:
+    """Return the numbers of a column; other cells become NaN."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column
+    # The other mark may divide thousands, so it makes no number.
+    marks = {decimal: ".", ".": "?"} if decimal != "." else {}
+    return pd.to_numeric(column.astype("string").str.translate(str.maketrans(marks)), errors="coerce")
 
 
-def _texts(row: list[str]) -> list[str]:
-    return [cell.strip() for cell in row if cell.strip()]
+def _typed(column: pd.Series, decimal: str) -> pd.Series:
+    """Return a column of text as numbers if all its cells that are not empty are numbers."""
+    if isinstance(column.dtype, pd.StringDtype):
+        cells, read = column.fillna("").str.strip(), _read_numbers(column, decimal)
+        if (cells != "").any() and read[cells != ""].notna().all():
+            return read
+    return column
 
 
-def _named_columns(header: list[str], rows: Rows, notes: list[str], file: Path) -> list[int]:
-    """Return the indices of named columns. Unnamed ones must be empty or an index."""
-    repeated = [name for name, number in Counter(header).items() if name and number > 1]
-    if repeated or not any(header):
-        allowed = f"a table with a name for each column{f', not {repeated[0]} twice' if repeated else ''}"
-        raise refused("", f"the header {','.join(header)!r}", allowed, str(file))
-    for line, row in rows:
-        if any(header[len(row) :]) or _texts(row[len(header) :]):
-            allowed = f"{len(header)}, as in the header; quotes around cells with separators in them"
-            raise refused(f"line {line}", f"{len(row)} values", allowed, str(file))
-        row.extend([""] * (len(header) - len(row)))
-    nameless = [at for at, name in enumerate(header) if not name]
-    indexed = nameless[:1] == [0] and all(row[0].strip().isdigit() for _, row in rows)
-    for at in nameless[1:] if indexed else nameless:
-        for line, row in rows:
-            if cell := row[at].strip():
-                place = f"line {line}, column {at + 1}"
-                raise refused(place, repr(cell), "a name for it in the header", str(file))
-    if nameless:
-        notes.append(f"columns without a name are skipped: {', '.join(str(at + 1) for at in nameless)}")
-    return [at for at, name in enumerate(header) if name]
+def _numbers(
+    settings: Import,
+    table: pd.DataFrame,
+    column: Column,
+    dimension: Dimension,
+    file: Path,
+    *,
+    gaps: bool = False,
+) -> NDArray[np.float64]:
+    """Return a column in the dimension's base unit; reject all but finite numbers ≥ 0, and with `gaps` empty cells."""
+    cells = table[column.column]
+    read = _read_numbers(cells, settings.decimal).to_numpy(float, na_value=np.nan)
+    # By decimals, so that 0.1 s is exactly 100 ms; each distinct value once.
+    distinct, place = np.unique(read, return_inverse=True)
+    size = dimension.units.get(column.unit, 1)
+    exact = [float(Decimal(repr(float(v))) * size) if np.isfinite(v) else np.nan for v in distinct]
+    values = np.array(exact)[place]
+    good = values >= 0
+    if dimension.whole:
+        # floats above this are not exact whole numbers
+        good &= (values == np.floor(values)) & (values <= 2**53)
+    if gaps:
+        good |= cells.isna().to_numpy() | (cells.astype(str).str.strip() == "").to_numpy()
+    number = "a whole number" if dimension.whole and not column.unit else "a number"
+    allowed = f"{number}{f' of {column.unit}' if column.unit else ''}, at least 0"
+    _require_all(good, cells, allowed, file)
+    return values + 0.0  # without the sign of -0.0
 
 
-def _units_above(table: pd.DataFrame) -> dict[str, str]:
-    """Return the unit of each column if the first row has units above numbers, otherwise {}."""
-    first, second = table.iloc[:1], table.iloc[1:2]
-    cells = {name: column.iloc[0].strip(" []()") for name, column in first.items() if len(second)}
-    found = {name: cell for name, cell in cells.items() if cell in _UNITS}
-    numeric = all(_LIKE_A_NUMBER.fullmatch(second[name].iloc[0].strip()) for name in found)
-    return found if numeric and not any(re.search("[0-9]", cell) for cell in cells.values()) else {}
+def _repeated(table: pd.DataFrame) -> list[str]:
+    again = table.index[table.astype(str).duplicated()]
+    alike = "rows alike with an earlier one in all columns count as repetitions"
+    return [f"{alike}: {len(again)}, first row {again[0]}"] if len(again) else []
+
+
+def _drop_stray_intervals(
+    figures: Mapping[str, NDArray[np.float64]], lines: pd.Index, notes: list[str]
+) -> None:
+    """Drop intervals without their mean, which programs write for a single measurement: 0 to 0."""
+    if "throughput_low" not in figures:
+        return
+    low, mean, high = (figures[f"throughput{end}"] for end in ("_low", "", "_high"))
+    stray = ~((low <= mean) & (mean <= high))
+    told = stray & ~(np.isnan(low) & np.isnan(high))
+    if told.any():
+        notes.append(f"intervals without their mean in them are dropped: {_places(lines[told])}")
+    low[stray] = high[stray] = np.nan
+
+
+def _flags(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> list[tuple[str, ...]]:
+    """Return the flags of each row, as of a cell with these figures."""
+    widths = np.broadcast_to(bandwidth, len(figures["throughput"])).tolist()
+    flags = []
+    for row, width in zip(pd.DataFrame(figures).to_dict("records"), widths, strict=True):
+        known = {str(name): value for name, value in row.items() if value == value}
+        flags.append(raised_flags(Evidence(status="ok", summary=Summary(known), bandwidth=width)))
+    return flags
+
+
+def _require_few(axes: Mapping[str, tuple[Value, ...]], rows: int, file: Path) -> None:
+    """Refuse a grid with more than MOST_CELLS cells; the message names its largest axis, and remedies."""
+    sizes = {axis: len(values) for axis, values in axes.items()}
+    if (cells := math.prod(sizes.values())) <= MOST_CELLS:
+        return
+    grid = " × ".join(f"{size} {axis}" for axis, size in sizes.items())
+    largest = max(sizes, key=sizes.__getitem__)
+    is_number = largest != REPETITION and axis_dimension(largest) is not None
+    fixes = f"fewer axes, {'`group` for its values, ' if is_number else ''}or fewer rows (`where`)"
+    told = "repetition (the most rows of one cell)" if largest == REPETITION else largest
+    allowed = f"at most {MOST_CELLS}. The largest axis is {told}. Use {fixes}"
+    raise refused("axes", f"{cells} cells ({grid}) for {rows} rows", allowed, str(file))
+
+
+def _places(lines: pd.Index) -> str:
+    more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
+    return f"{lines.name} {', '.join(map(str, lines[:5]))}{more}"
+
+
+def group_values(values: NDArray[np.float64], share: float, distance: float) -> NDArray[np.float64]:
+    """Replace each value by its group's median, the lower of two, so that the result is one of the values.
+
+    Groups are filled upwards: a group reaches from its smallest value v to the larger of v·(1 + share) and v +
+    distance; the next value starts another group.
+    """
+    begins: list[float] = []
+    reach = -np.inf
+    for value in np.unique(values):
+        if value > reach:
+            begins.append(value)
+            reach = value + max(share * value, distance)
+    series = pd.Series(values)
+    groups = series.groupby(np.searchsorted(begins, values, side="right"))
+    return np.asarray(groups.transform("quantile", 0.5, interpolation="lower"))
+
+
+def _problems(settings: Import, table: pd.DataFrame, file: Path) -> Iterator[Problem]:
+    """Yield columns that the table lacks."""
+    columns = {f"axes.{name}": axis.column for name, axis in settings.axes.items()}
+    columns |= {f"variables.{name}": each.column for name, each in settings.variables.items()}
+    for key, name in columns.items():
+        if name not in table.columns:
+            yield Problem(f"{key}.column", repr(name), suggest(name, map(str, table.columns)), str(file))
+
+
+def _chosen(table: pd.DataFrame, settings: Import, file: Path) -> pd.DataFrame:
+    chosen, where = table, settings.where
+    if where is not None:
+        try:
+            chosen = table[rows_meeting(table.apply(_typed, decimal=settings.decimal), where)]
+        except ConditionError as error:
+            raise refused("where", f"{where!r} ({error})", ALLOWED, str(file)) from error
+    if chosen.empty:
+        lack = f"{where!r}, which none of {len(table)} rows meets" if where else "a table without rows"
+        raise refused("where" if where else "", lack, "at least one row", str(file))
+    return chosen
+
+
+def _axis(
+    settings: Import, name: str, table: pd.DataFrame, file: Path
+) -> tuple[tuple[Value, ...], NDArray[np.int64]]:
+    """Return an axis' values (numbers sorted, words in order of occurrence), and each row's index in them."""
+    axis, dimension = settings.axes[name], axis_dimension(name)
+    if dimension is not None:
+        values = group_values(_numbers(settings, table, axis, dimension, file), *settings.tolerance(name))
+        distinct, place = np.unique(values, return_inverse=True)
+        kind = int if dimension.whole else float
+        return tuple(kind(value) for value in distinct), place.astype(np.int64)
+    words = table[axis.column].astype(str).str.strip()
+    _require_all((words != "").to_numpy() & table[axis.column].notna().to_numpy(), words, "a word", file)
+    place, distinct = pd.factorize(words)
+    return tuple(map(str, distinct)), place.astype(np.int64)
+
+
+def _require_all(good: NDArray[np.bool_], column: pd.Series, allowed: str, file: Path) -> None:
+    if good.all():
+        return
+    first = int(np.flatnonzero(~good)[0])
+    others = int((~good).sum()) - 1
+    value = repr(str(column.iloc[first])) + (f", and {others} more like it" if others else "")
+    place = f"{column.index.name} {column.index[first]}, column {column.name}"
+    raise refused(place, value, f"{allowed}; `where` leaves rows out", str(file))
+
+
+def _attributes(settings: Import, file: Path, name: str) -> Mapping[str, Any]:
+    about = {
+        "title": f"Throughput measured elsewhere, imported from {file.name}: {name}",
+        **catalogue_attributes(
+            [*settings.axes, REPETITION], f"measured elsewhere, imported from {file.name}"
+        ),
+        "source": f"tpcsweep, {IMPORTED} from {file.name}",
+        "references": settings.citation,
+        "comment": settings.description,
+        "sweep": name,
+        "testbed": file.name,
+        "testbed_kind": IMPORTED,
+        "measured_from": "unknown",
+        "measured_until": "unknown",
+        **dict.fromkeys(("software", "host", "kernel", "cpu", "commit"), ""),
+    }
+    return about if settings.confidence is None else {**about, "measurement_confidence": settings.confidence}

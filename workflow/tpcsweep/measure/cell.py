@@ -16,14 +16,14 @@ from tpcsweep.cell_result import CellResult, Number, Status, Summary
 from tpcsweep.client import Client, ClientRun, Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.files import number
+from tpcsweep.errors import BrokenError
 from tpcsweep.flag_rules import Counters, Evidence, raised_flags
-from tpcsweep.flags import BrokenError
 from tpcsweep.measure import limits
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import Readings, Series, counters_read, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, narrow
 from tpcsweep.measure.transfers import CellTransfers
+from tpcsweep.numbers import json_number
 from tpcsweep.tools import TOOLS
 from tpcsweep.variables import SHARES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
@@ -235,9 +235,9 @@ class _Cell:
             words = f"no byte arrived within {_duration(samples):.1f} s"
         failed = worthless or self._transfers.all_failed or nothing
         shares = {} if failed else self._attributed(samples, steady, figures)
-        figures |= {name: number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
+        figures |= {name: json_number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
         found = self._site.bandwidth_found
-        summary = Summary(figures | {"bandwidth_found": found and number(found, DIGITS)})
+        summary = Summary(figures | {"bandwidth_found": found and json_number(found, DIGITS)})
         status: Status = "failed" if failed else "ok"
         return CellResult(
             status=status,
@@ -327,10 +327,10 @@ def _largest_mean(values: NDArray[np.float64], length: int) -> float:
 
 def _numbers(values: Mapping[str, float]) -> Figures:
     """Round figures; counts remain exact."""
-    return {n: value if isinstance(value, int) else number(value, DIGITS) for n, value in values.items()}
+    return {n: value if isinstance(value, int) else json_number(value, DIGITS) for n, value in values.items()}
 
 
 def _rounded(values: NDArray[np.float64]) -> list[Any]:
     if values.ndim > 1:
         return [_rounded(row) for row in values]
-    return [number(value, DIGITS) for value in values.tolist()]
+    return [json_number(value, DIGITS) for value in values.tolist()]

@@ -207,8 +207,7 @@ def growth_seconds(wanted: Parameters, rtt: float) -> float:
     connections = wanted.streams * wanted.tcp_streams
     share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
     most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
-    doublings = float(tcp.slow_start(most, tcp.first_window(wanted.mtu))) - 1
-    return max(0.0, doublings) * rtt / 1000
+    return float(tcp.growth_rounds(most, tcp.first_window(wanted.mtu))) * rtt / 1000
 
 
 def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:

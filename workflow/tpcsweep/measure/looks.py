@@ -5,7 +5,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 
 LONGEST_GAP = 5.0
 """Seconds without a reading that a cell may have: rates over them are exact means without detail."""

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.measure.looks import PAUSE, Looks, longest_gap
 from tpcsweep.variables import GBIT
 

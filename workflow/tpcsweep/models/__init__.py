@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from tpcsweep.configuration.sides import DATASET
+from tpcsweep.configuration.places import DATASET
 from tpcsweep.files import checksum, is_file, write_json
 from tpcsweep.linux import signals
 from tpcsweep.models.base import Model
@@ -25,7 +25,7 @@ from tpcsweep.models.predictor import Predictor
 __all__ = ["MODELS", "Fit", "Model", "Observations", "Predictor"]
 __all__ += ["choose", "fit", "fit_process", "fit_table", "observe"]
 
-FORMAT = 6
+FORMAT = 1
 
 _MOST_FORMULAS = 4
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tpcsweep.files import number
+from tpcsweep.numbers import json_number
 
 Floats = NDArray[np.float64]  # array of numbers; in models one number for each cell
 
@@ -108,5 +108,5 @@ def json_content(value: Any) -> Any:
         case np.generic():
             return json_content(value.item())
         case float():
-            return number(value, 6)
+            return json_number(value, 6)
     return value

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tpcsweep.dataset import load
 from tpcsweep.files import checksum, write_text
-from tpcsweep.models import FILE, FORMAT, current, fit_all
+from tpcsweep.models import FILE, current, fit_all
 
 
 @contextlib.contextmanager
-def fits_of(dataset: Path, whole: Path, report: Callable[[str], None]) -> Iterator[Path]:
+def fits_of(dataset: Path, report: Callable[[str], None]) -> Iterator[Path]:
     """Yield the file with a dataset's fits: the one in its folder, a cached one, or a new one.
 
-    `whole` is the dataset with all current variables. Without a writable cache the fits are lost at the end.
+    Without a writable cache the fits are lost at the end.
     """
     kept = _cached(dataset)
     known = current(dataset) or (kept and current(dataset, kept))
@@ -27,7 +27,7 @@ def fits_of(dataset: Path, whole: Path, report: Callable[[str], None]) -> Iterat
     report(f"{dataset}: no fits of these cells yet. Fitting the models …")
     with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
         file = Path(folder, FILE)
-        fit_all(load(whole), file, dataset=dataset)
+        fit_all(load(dataset), file, dataset=dataset)
         if kept is not None:
             with contextlib.suppress(OSError):
                 write_text(kept, file.read_text(encoding="utf-8"))
@@ -40,4 +40,4 @@ def _cached(dataset: Path) -> Path | None:
         folder = Path(os.environ.get("TPCSWEEP_CACHE") or Path.home() / ".cache/tpcsweep")
     except RuntimeError:
         return None
-    return folder / "fits" / f"{checksum(dataset)}-{FORMAT}-{metadata.version('tpcsweep')}.json"
+    return folder / "fits" / f"{checksum(dataset)}-{metadata.version('tpcsweep')}.json"

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tpcsweep.files import number
 from tpcsweep.models.base import Cells, Floats, Model, with_defaults
 from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.least_squares import UnfittableError, bootstrap, find_optimum, undetermined
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import QUANTILES, Domain, Predictor, Scatter, interval, log_ratio, new_run
-from tpcsweep.numbers import between, short
+from tpcsweep.numbers import between, json_number, short
 
 RESAMPLES = 200
 
@@ -109,15 +108,15 @@ class Fit(Predictor):
             "model": self.model.name,
             "parameters": {
                 parameter.name: {
-                    **{end: number(values[parameter.name], 8) for end, values in ends.items()},
+                    **{end: json_number(values[parameter.name], 8) for end, values in ends.items()},
                     "unit": parameter.unit,
                     "determined": parameter.name not in self.reasons,
                     "reason": self.reasons.get(parameter.name, ""),
                 }
                 for parameter in self.model.parameters
             },
-            "correlations": [[number(value, 3) for value in row] for row in self.correlations],
-            "samples": [[number(value, 6) for value in row] for row in self.samples],
+            "correlations": [[json_number(value, 3) for value in row] for row in self.correlations],
+            "samples": [[json_number(value, 6) for value in row] for row in self.samples],
             "scatter": self.scatter.to_dict(),
             "observations": self.observed,
             "domain": self.domain.to_dict(),

@@ -3,11 +3,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 
-from tpcsweep import tcp
+from tpcsweep import tcp, throughput
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.tcp import first_window, payload, slow_start, window_rate
 from tpcsweep.variables import GBIT_PER_MS
@@ -50,18 +49,14 @@ def _combined(
     # Each file also costs the client's start, round trips of handshakes and of slow start.
     first = window_rate(inside * first_window(points["mtu"]), rtt)
     before = handshakes + np.where(origins > 1, redirection, 0.0)
-    pause = 1e3 * setup + rtt * (before + slow_start(alone, first))
-    demand = streams / (1 / alone + pause / (GBIT_PER_MS * points["file_size"]))
-    # Streams choose origins by chance, so some origins have no stream.
-    busy = origins * -np.expm1(streams * np.log1p(-1 / np.maximum(origins, 1 + 1e-9)))
-    servers = busy * origin
+    trips = before + slow_start(alone, first)
+    demand = throughput.demand(streams, alone, setup, trips, rtt, points["file_size"])
+    servers = throughput.busy_origins(streams, origins) * origin
     overload = np.maximum(demand / servers - 1, 0.0)
     crowd = np.maximum(streams / origins - 1, 0.0)
     files = client * points["file_size"] * GBIT_PER_MS * 1e-3
     limits = demand, servers / (1 + contention * overload + crowding * crowd), path, files
-    # (Σ limit^-q)^(-1/q) is near the smallest limit, and below it if several are similar.
-    least = reduce(np.minimum, limits)
-    return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
+    return throughput.soft_minimum(limits, sharpness)
 
 
 def _window(points: Points, base: float, window: float, efficiency: float) -> Floats:

@@ -20,10 +20,9 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import describe
 from tpcsweep.dataset.labels import variable_attributes
-from tpcsweep.files import number
 from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.observations import Observations
-from tpcsweep.numbers import CONFIDENCE, plain
+from tpcsweep.numbers import CONFIDENCE, json_number, plain
 from tpcsweep.variables import Variable
 
 MOST_CHOSEN = 48
@@ -139,8 +138,8 @@ class Scatter:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "at": [number(value, 5) for value in self.at],
-            "quantiles": [[number(value, 4) for value in band] for band in self.quantiles],
+            "at": [json_number(value, 5) for value in self.at],
+            "quantiles": [[json_number(value, 4) for value in band] for band in self.quantiles],
         }
 
     @classmethod

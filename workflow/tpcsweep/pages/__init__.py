@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTML pages of a sweep and of all sweeps: findings, limits of each cell, and answers of the models.
+"""HTML pages of a sweep and of all sweeps: findings, limits of each cell, and sections of analyses.
 
-Data flow one way: a dataset and its models become fitted cells and gains (`forecast`), flat cells (`cells`), measured
-effects of remedies (`remedies`), findings (`findings`) and plain content (`content`), then one HTML file next to the
-dataset, without references to other files or the network.
+Data flow one way: a dataset becomes flat cells (`cells`), measured effects of remedies (`remedies`), findings
+(`findings`) and plain content (`content`), then one HTML file next to the dataset, without references to other files
+or the network. Analyses supply their sections as functions (`Analysis`); a page without them is complete.
 Templates escape text from data.
 """
 
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
+import xarray as xr
 
-from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, open_group
-from tpcsweep.files import is_file, is_up_to_date, write_text
-from tpcsweep.history import SweepHistory, find_history, junit_text, runs
+from tpcsweep.files import is_file, write_text
+from tpcsweep.history import SweepHistory, find_history, runs
 from tpcsweep.installation import PACKAGE
-from tpcsweep.models import current
 from tpcsweep.pages.content import dataset_facts, page_content, sparkline
-from tpcsweep.pages.forecast import forecast as forecast_of
+from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.history import history_content
 from tpcsweep.templates import render
 
@@ -31,28 +30,43 @@ PAGE = "index.html"
 _FILES: Mapping[str, str] = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))["page"]
 
 
-def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
-    """Write the page of a dataset, with the claims and models next to it.
+class Section(TypedDict, total=False):
+    """Content that an analysis adds to a page."""
 
-    Claims are judged if claims.json is missing. `whole` is a copy of an older dataset with all current variables. With
-    `listed` the page links the list of all sweeps even if it does not exist yet.
+    claims: Sequence[Mapping[str, Any]]  # verdicts with the keys published, source, verdict, reason
+    forecast: Forecast | None
+
+
+Analysis = Callable[[Path, xr.Dataset], Section]
+"""An analysis of a dataset, by the path of its file and its summary."""
+
+
+def make_page(
+    dataset: Path,
+    page: Path,
+    listed: bool = False,
+    analyses: Sequence[Analysis] = (),
+) -> None:
+    """Write the page of a dataset, with the sections of `analyses`.
+
+    With `listed` the page links the list of all sweeps even if it does not exist yet.
     """
-    whole = dataset if whole is None else whole
-    folder, models = dataset.parent, current(dataset)
-    beside, of_results = page.parent == folder, dataset.name == "dataset.nc"
-    in_results, claims = beside and of_results, folder / "claims.json"
-    judged = of_results and is_up_to_date(claims, dataset)
+    folder = dataset.parent
+    beside = page.parent == folder
+    in_results = beside and dataset.name == "dataset.nc"
     linked = [(name, what) for name, what in _FILES.items() if beside and is_file(folder / name)]
-    summary = load(whole)
+    summary = load(dataset)
     # The samples of 10⁴ cells are read in parts.
-    with open_group(whole, "samples") as samples:
+    with open_group(dataset, "samples") as samples:
+        sections: Section = {}
+        for analysis in analyses:
+            sections |= analysis(dataset, summary)
         shown = page_content(
             summary,
             samples,
-            load(whole, TRANSFERS_GROUP),
+            load(dataset, TRANSFERS_GROUP),
             files=linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
-            claims=orjson.loads(claims.read_bytes()) if judged else [one.to_dict() for one in judge(summary)],
-            forecast=forecast_of(summary, models) if models else None,
+            **sections,
             overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
             exists=lambda path: in_results and (folder / path).exists(),
         )
@@ -63,8 +77,8 @@ def make_overview(page: Path) -> None:
     write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
 
 
-def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
-    """Add a dataset to a history's folder, and write the history's page, history.json and junit.xml.
+def make_history(dataset: Path, folder: Path) -> SweepHistory:
+    """Add a dataset to a history's folder, and write the history's page and history.json.
 
     Raises HistoryError if the dataset has no date of measurement, MissingExtraError without the extra `history`.
     """
@@ -72,7 +86,6 @@ def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHisto
     told = find_history(*runs.read_kept_runs(folder))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
     write_text(folder / "history.json", orjson.dumps(told.to_dict(), option=options).decode())
-    write_text(folder / "junit.xml", junit_text(told, fail_on))
     write_text(folder / PAGE, render("history", **history_content(told)))
     return told
 

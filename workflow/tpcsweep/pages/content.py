@@ -40,7 +40,7 @@ from tpcsweep.pages.contract import (
     Transfers,
 )
 from tpcsweep.pages.findings import Change, disturbance, findings
-from tpcsweep.pages.forecast import Forecast, Gains, gains
+from tpcsweep.pages.gains import Forecast, Gains, gains
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 

@@ -21,7 +21,7 @@ from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import between, counted, short
 from tpcsweep.pages.cells import FULL, Cells, doubtful, grid_cells
-from tpcsweep.pages.forecast import Gains
+from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.planning import KNOBS
 from tpcsweep.variables import LIMIT_NAMES, REMEDIES, alternatives

@@ -20,7 +20,7 @@ from tpcsweep.configuration.parameters import DEPLOYMENT, value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.numbers import CONFIDENCE, between, counted, short
 from tpcsweep.pages.cells import Cells
-from tpcsweep.pages.forecast import Gains
+from tpcsweep.pages.gains import Gains
 from tpcsweep.variables import REMEDIES, Remedy, alternatives
 
 _SCATTER = np.sqrt(2) * RUN_TO_RUN  # of a pair's two cells between runs, which their intervals do not contain

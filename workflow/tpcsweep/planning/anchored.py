@@ -28,14 +28,14 @@ from tpcsweep.models.predictor import Domain
 from tpcsweep.numbers import CONFIDENCE, short
 
 _TINY = 1e-9  # Gbit/s, so that a logarithm exists
-_GROSS = 5.0  # deviations beyond which a cell does not count for its neighbours
-_LEAST = 0.6  # least usual deviation that a gross one is judged by
-_OUTLIER = 2.5  # deviations beyond which a cell's error counts no further for the scatter around it
-_ROUNDS = 2  # further fits without the outliers' excess
+_GROSS = 5.0  # deviations beyond which a cell is left out of its neighbours' predictions
+_LEAST = 0.6  # smallest typical deviation with which a gross one is compared
+_OUTLIER = 2.5  # deviations at which a cell's error is capped in the scatter around it
+_ROUNDS = 2  # additional fits, with gross cells replaced by their predictions
 _LENGTHS = (0.7, 10.0)  # bounds of the process's one length, in standard deviations of the axes' logarithms
 _NEAR = 0.75
 """Reach of a cell's error on the scatter around it, in standard deviations of the axes' logarithms."""
-_PRIOR = 4.0  # number of cells that the scatter of all cells counts for, against that of the cells nearby
+_PRIOR = 4.0  # weight of the scatter of all cells, in numbers of cells nearby
 _FEWEST = 4.0  # smallest degrees of freedom of the scatter between cells
 _DIGITS = 6  # significant digits to which the values of a measured setting must agree
 _MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
@@ -68,10 +68,10 @@ class Residuals:
     def correction(self, inputs: Floats, rates: Floats) -> Outlook:
         """Return the outlook of points (× features) with the formula's throughput `rates`.
 
-        The deviations are those of the cells nearby and of similar throughput, as far as there are any: a weighted mean
-        of squares, in which no cell counts for more than 2.5 usual deviations. Where cells lie closer to their
-        predictions than their intervals allow, one measurement scatters less than the intervals too. No smooth surface
-        is exact, so the doubt is never below the floor of errors.
+        The deviations are a weighted mean of the squares of cells nearby that have a similar throughput. A cell is
+        capped at 2.5 typical deviations. If cells are closer to their predictions than their intervals allow, the
+        scatter of one measurement is smaller than the intervals too. The doubt is never below the floor of errors,
+        because no smooth surface is exact.
         """
         correction, spread = surface(self.regressor, inputs, self.noise)
         middle = rates + correction
@@ -96,9 +96,9 @@ class Residuals:
 class Anchored(Predictor):
     """Formulas corrected by the measured cells.
 
-    A measured setting has its own mean and interval. Another setting has the mean over formulas, each times a Gaussian
-    process of the cells' residuals and weighted by how well it predicts cells from others. Where the formulas differ,
-    the prediction is less sure.
+    A measured setting has its own mean and interval. Another setting has the mean over formulas, each multiplied by a
+    Gaussian process of the cells' residuals. The weight of a formula is its success in predicting cells from others.
+    Differences between formulas widen the interval.
     """
 
     formulas: Sequence[Fit]
@@ -166,7 +166,7 @@ class Anchored(Predictor):
 
     @property
     def weights(self) -> Floats:
-        """Weight of each formula by its evidence, halved because cells of a deployment share their luck."""
+        """Weight of each formula by its evidence, halved because cells of a deployment share its conditions."""
         evidence = np.array([residuals.evidence for residuals in self.residuals])
         weights = np.exp((evidence - evidence.max()) / 2)
         return np.asarray(weights / weights.sum())
@@ -187,8 +187,8 @@ def anchor(formulas: Sequence[Fit], observations: Observations) -> Anchored:
 def _residuals(formula: Fit, cells: Observations, features: Features, measured: pd.DataFrame) -> Residuals:
     """Fit a process to the residuals of cells, one row for each.
 
-    A cell more than 5 deviations from its prediction by the others counts for its own setting alone: the process is
-    fitted again with that prediction in its place.
+    A cell more than 5 deviations from its prediction by the others affects its own setting alone: the process is fitted
+    again with that prediction instead of the cell.
     """
     generator = np.random.default_rng(SEED)
     held = some_rows(len(cells), generator)
@@ -227,7 +227,7 @@ def _measured(observations: Observations) -> tuple[pd.DataFrame, list[NDArray[np
     columns = {"middle": logs, "square": relative**2, "freedom": frame["freedom"], "run": frame["run"]}
     cells = pd.DataFrame(columns).groupby(frame["point"].to_numpy(), sort=False)
     square = cells["square"].mean()
-    # The share is exactly known; the interval has its own degrees of freedom.
+    # The share has no error; the interval has its own degrees of freedom.
     wider = (1 + share**2 / square.clip(lower=_TINY)) ** 2
     table = {
         "middle": cells["middle"].median(),

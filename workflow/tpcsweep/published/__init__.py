@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from tpcsweep.configuration.loading import Imported, Study
+from tpcsweep.configuration.loading import Study
+from tpcsweep.configuration.places import Imported
 from tpcsweep.configuration.problems import read_yaml
 from tpcsweep.installation import PACKAGE
 

@@ -12,9 +12,9 @@ import numpy as np
 import orjson
 import xarray as xr
 
-from tpcsweep.claims import CLAIMS, judge
 from tpcsweep.claims.base import Effect, Outcome, Verdict
 from tpcsweep.claims.effects import Interval
+from tpcsweep.claims.judging import CLAIMS, judge
 from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP, load
 from tpcsweep.dataset.labels import data_origin
 from tpcsweep.figures import save

@@ -31,39 +31,49 @@ _OURS = (
     "logarithmic axis; each RTT is a curve."
 )
 _PORTS = (
-    "The publication draws a line for each destination port. Here goodput is recorded for a whole side, and "
-    "simulated ports are equal, so the line is the mean of a port."
+    "The publication draws a line for each destination port. Here goodput is recorded for a whole side, so the line is "
+    "the mean of a port."
 )
 _BINS = 120  # points of an hour: 30 s each
 
 
 @styled()
 def draw_hour(data: Data, caption: Caption) -> Figure:
-    """Draw goodput over time with the most streams, total and per port, and each cell's mean over streams."""
+    """Draw each cell's mean over streams, and measured goodput over time with the most streams."""
     summary = data.summary.mean(REPETITION)
-    samples = data.samples.isel({REPETITION: 0})
-    streams, ports = summary["streams"].values, int(summary["origins"])
-    figure, [time, against] = panels_with_claims([2], 4.2, 3.2, caption)
-    if "goodput" in samples:
-        goodput = samples["goodput"].sel(streams=streams.max()).dropna("time")
-        width = max(1, goodput.sizes["time"] // _BINS)
-        course = goodput.coarsen(time=width, boundary="trim").mean()
-        minutes = course["time"].values / 60
-        time.plot(minutes, course.values, color="#0072B2", label="total")
-        time.plot(minutes, course.values / ports, color="#009E73", label=f"a port, mean of {ports}")
+    streams = summary["streams"].values
+    figure, panels = panels_with_claims([1 if data.simulated else 2], 4.2, 3.2, caption)
+    notes = [throughput_note(data.summary)]
+    if not data.simulated:
+        _draw_course(panels[0], data, float(streams.max()))
+        notes.append(_PORTS)
+    against = panels[-1]
     low, mean, high = (summary[f"throughput{end}"].squeeze() for end in ("_low", "", "_high"))
     against.fill_between(streams, low, high, color="#0072B2", alpha=0.2)
     against.plot(streams, mean, marker=".", color="#0072B2")
-    for axes in (time, against):
+    against.set(xlabel="streams", title="mean of an hour")
+    for axes in panels:
         axes.axhline(TARGET, color="#555555", linestyle=":", linewidth=1, label=f"{plain(TARGET)} Gbit/s")
         axes.set_ylim(0, 1.08 * TARGET)
+        axes.set_ylabel(rate_label(data.summary))
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize=7, loc="center right")
-    label = rate_label(data.summary)
-    time.set(xlabel="time (min)", ylabel=label, title=f"{plain(streams.max())} streams")
-    against.set(xlabel="streams", ylabel=label, title="mean of an hour")
-    add_caption(figure, caption, [throughput_note(data.summary), _PORTS])
+    add_caption(figure, caption, notes)
     return figure
+
+
+def _draw_course(axes: Axes, data: Data, streams: float) -> None:
+    """Draw the goodput of an hour over time, total and per port."""
+    samples, ports = data.samples.isel({REPETITION: 0}), int(data.summary["origins"])
+    axes.set(xlabel="time (min)", title=f"{plain(streams)} streams")
+    if "goodput" not in samples:
+        return
+    goodput = samples["goodput"].sel(streams=streams).dropna("time")
+    width = max(1, goodput.sizes["time"] // _BINS)
+    course = goodput.coarsen(time=width, boundary="trim").mean()
+    minutes = course["time"].values / 60
+    axes.plot(minutes, course.values, color="#0072B2", label="total")
+    axes.plot(minutes, course.values / ports, color="#009E73", label=f"a port, mean of {ports}")
 
 
 @styled()
@@ -120,7 +130,7 @@ def against_rtt(data: Data, caption: Caption) -> Figure:
 
 @styled()
 def layers(data: Data, caption: Caption) -> Figure:
-    """Draw the mean after warm-up with its interval, and the published average and maximum with ramp-up."""
+    """Draw the mean with its interval, and for measured data the average and the maximum with ramp-up."""
     # Each layer has one tool; cells of the other tools do not exist.
     summary = data.summary.mean(REPETITION)
     if "tool" in summary["throughput"].dims:
@@ -136,16 +146,18 @@ def layers(data: Data, caption: Caption) -> Figure:
             # If buffers make no difference, each line is visible behind the next.
             wide = 0.9 * (len(buffers) - place)
             panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
-            panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
-            panel.scatter(x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour)
+            if not data.simulated:
+                panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
+                panel.scatter(
+                    x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour
+                )
         panel.set(title=name_text(layer), xlabel="streams", xticks=x, ylim=(0, None))
         panel.grid(visible=True, alpha=0.3)
     panels[0].set_ylabel(rate_label(data.summary))
-    handles = [
-        *curve_handles("tcp_buffer", buffers, palette),
-        Line2D([], [], color="#333333", linestyle=":", label="average with ramp-up"),
-        point_handle("maximum", "#333333", "^", "none"),
-    ]
+    handles = curve_handles("tcp_buffer", buffers, palette)
+    if not data.simulated:
+        average = Line2D([], [], color="#333333", linestyle=":", label="average with ramp-up")
+        handles = [*handles, average, point_handle("maximum", "#333333", "^", "none")]
     add_caption(figure, caption, [_tests(summary), throughput_note(data.summary)], handles)
     return figure
 

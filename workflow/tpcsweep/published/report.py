@@ -12,8 +12,8 @@ import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Outcome
+from tpcsweep.claims.judging import CLAIMS
 from tpcsweep.dataset.tables import write_csv
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import escape_math

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a study's cell files into its dataset; cells without a current file are measured next time."""
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep import run_lock, staging
+from tpcsweep import staging
 from tpcsweep.configuration.loading import Configuration, Study, cell_spec
 
 if TYPE_CHECKING:
     from tpcsweep.dataset import Folded
     from tpcsweep.dataset.cells import Source
+
+PARTIAL = "partial.nc"  # name of a dataset that is made during a run, in the study's folder
+
 
 _ATTEMPTS = 3  # a run may replace or move the file of a cell that is being read
 
@@ -25,9 +29,9 @@ def make_dataset(study: Study, output: Path, processes: int) -> None:
     if isinstance(study, Configuration):
         fold_study(study, output, processes)
         return
-    from tpcsweep.dataset import earlier
+    from tpcsweep.dataset.opening import copy_dataset
 
-    earlier.copy_completed(study.file, output)
+    copy_dataset(study.file, output)
 
 
 def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
@@ -47,7 +51,6 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
         return
     reasons: dict[Path, str] = {}
     files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}
-    run_lock.renew_times(files)  # the clock may have been set back since the measurement
     specs = (cell_spec(study, cell) for cell in files.values())
     refused: dataset.DatasetError | None = None
     try:
@@ -91,6 +94,15 @@ def fold_snapshot(study: Configuration, output: Path, processes: int = 1) -> Non
             if attempt == _ATTEMPTS:
                 raise
     dataset.write(content, output)
+
+
+def remove_partial(study: Configuration) -> None:
+    """Delete the dataset and page that were made during a run, if the study's own dataset is newer."""
+    partial, whole = study.folder / PARTIAL, study.folder / "dataset.nc"
+    with contextlib.suppress(OSError):  # there is none, or another user made it
+        if whole.stat().st_mtime >= partial.stat().st_mtime:
+            for file in study.folder.glob(f"{partial.stem}.*"):
+                file.unlink()
 
 
 def _write(folded: "Folded", output: Path) -> None:

@@ -12,7 +12,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.extras import MissingExtraError, missing_extras
 from tpcsweep.files import is_file
 from tpcsweep.linux import signals
-from tpcsweep.running import live, progress
+from tpcsweep.running import folding, live, progress
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
 from tpcsweep.running.studies import Studies
@@ -29,10 +29,7 @@ def begin_run(studies: Studies) -> None:
     try:
         for study in studies.values():
             run_lock.lock_results(study.folder)
-            given = [] if isinstance(study, Configuration) else [study.file]
-            run_lock.renew_times([*given, *study.folder.rglob("*")])
         for measured in studies.measured:
-            staging.remove_markers(measured)
             stale = len(studies.stale[measured.folder.name])
             config = {"config": measured.requested, "root": str(Path.cwd())}
             progress.begin_progress(measured.folder, stale, **config)
@@ -50,7 +47,6 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
         staging.empty(study)
-        staging.remove_markers(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     not_measured = 0
     for study in studies.sweeps:
@@ -62,6 +58,7 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
         line = f"{study.folder.name}: {_line(study, status)}"
         (incomplete if status.missing else complete).append(line)
         live.end_page(study, line)
+        folding.remove_partial(study)
         if told := notify(study, studies.notify, ending, status):
             failures.append(told)
     lines = [*incomplete, *complete]

@@ -28,7 +28,7 @@ _LAST = 5  # cells of which the state has the throughput
 
 
 def begin_progress(folder: Path, cells: int, **about: Any) -> None:
-    """Write the state of a run that measures so many cells, and what else readers need to know about the run."""
+    """Write the state of a run that begins: the number of cells to measure, and `about` for its readers."""
     with replacing_file(folder / _LOCK) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
     state = {"cells": cells, "done": 0, "began": time.time(), "deployments": [], "last": [], "stopped": False}
@@ -38,9 +38,9 @@ def begin_progress(folder: Path, cells: int, **about: Any) -> None:
 def read_progress(folder: Path) -> dict[str, Any]:
     """Return the state of the last run; {} if there is none.
 
-    `cells` is the number of cells to measure, `done` of those that ended. `began` is in s since the epoch,
-    `deployments` are being measured, `last` has path, throughput and status of the cells that ended last, and `stopped`
-    tells whether a signal ended a deployment.
+    `cells` is the number of cells to measure, and `done` the number of cells that ended. `began` is in s since the
+    epoch. `deployments` are being measured. `last` has path, throughput and status of the cells that ended last.
+    `stopped` is true if a signal ended a deployment.
     """
     try:
         return dict(json.loads((folder / FILE).read_bytes()))
@@ -55,7 +55,7 @@ def time_left(state: Mapping[str, Any]) -> float | None:
 
 
 def until(seconds: float) -> str:
-    """Return the local time in so many seconds, such as 23:40, with the day unless it is today."""
+    """Return the local time in a number of seconds, such as 23:40, with the day unless it is today."""
     end = time.localtime(time.time() + seconds)
     return time.strftime("%H:%M" if end[:3] == time.localtime()[:3] else "%a %H:%M", end)
 

@@ -22,8 +22,9 @@ from tpcsweep.cell_result import CellResult, Provenance
 from tpcsweep.configuration.checks import count_files
 from tpcsweep.configuration.loading import Configuration, Specification, cell_spec
 from tpcsweep.configuration.sweep import Cell
+from tpcsweep.errors import BrokenError, FaultError
 from tpcsweep.extras import MissingExtraError
-from tpcsweep.flags import BROKEN, BrokenError, FaultError, graded
+from tpcsweep.flags import BROKEN, graded
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
 from tpcsweep.running import live

@@ -19,12 +19,14 @@ import psutil
 
 from tpcsweep import run_lock, staging
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import Configuration, Study, as_typed, cell_spec, studies
+from tpcsweep.configuration.loading import Configuration, Study, cell_spec, studies
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Cell
-from tpcsweep.installation import SHIPPED
 
 NEVER = "(?!)"  # regular expression that matches nothing
+NOW = "/proc/self/task"
+"""Folder that is newer than all cells of earlier runs, because the kernel makes it with Snakemake's process.
+Snakemake compares the content of files, but not of folders."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Deployments:
     name: str
     paths: Sequence[str]
     cells: Sequence[str]  # paths of the cells relative to their deployment
+    damaged: frozenset[str]  # deployments with damaged or stale files
 
     @property
     def folder(self) -> str:
@@ -57,6 +60,10 @@ class Deployments:
         """Return a digest of a deployment's cell specifications; a changed digest makes Snakemake run its job."""
         return deployment_digest(self.study, wildcards.deployment)
 
+    def needs_repair(self, wildcards: Any) -> bool:
+        """Return whether some files of a deployment's cells are damaged or stale; Snakemake takes them for finished."""
+        return wildcards.deployment in self.damaged
+
     def priority(self, wildcards: Any) -> int:
         return self.study.grid.rank[wildcards.deployment]
 
@@ -75,20 +82,13 @@ class Studies(dict[str, Study]):
         self.notify = str(config.get("notify") or "")
 
     @classmethod
-    def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Self:
-        """Read the workflow's `config`, and check that the testbeds can run the sweeps; a problem ends the process.
-
-        `given` are Snakemake's settings of `--config`: its values become the typed texts.
-        """
-        config.update(as_typed(config, given) if given else {})
+    def from_workflow(cls, config: Mapping[str, Any]) -> Self:
+        """Read the workflow's `config`, and check that the testbeds can run the sweeps; a problem ends the process."""
         os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
         records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
-            # Must precede the reading of rules, because Snakemake copies notebooks with their times.
-            for name in ("notebooks", "examples", "workflow/scripts"):
-                run_lock.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
             for study in found.sweeps:
                 if study.testbed.simulated or found.stale[study.folder.name]:
@@ -114,7 +114,11 @@ class Studies(dict[str, Study]):
         """Deployments of all measured studies, grouped by equal sets of cells."""
         return [
             Deployments(
-                study, f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""), paths, cells
+                study,
+                f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""),
+                paths,
+                cells,
+                self._damaged(study),
             )
             for study in self.measured
             for number, (cells, paths) in enumerate(study.grid.groups.items(), start=1)
@@ -128,22 +132,17 @@ class Studies(dict[str, Study]):
 
     @property
     def cells(self) -> list[str]:
-        """Files of all cells, and the markers of deployments that measure some of them again."""
-        return [file for study in self.sweeps for file in self._sources(study.folder.name)] + self._again
+        """Files of all cells."""
+        return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
     @cached_property
     def stale(self) -> dict[str, list[Cell]]:
         """Stale cells of each measured study when the run was planned; reading all files takes seconds."""
         return {study.folder.name: list(staging.stale_cells(study)) for study in self.measured}
 
-    @property
-    def _again(self) -> list[str]:
-        """Markers of the deployments of damaged and stale cells, whose files Snakemake takes for finished."""
-        return [
-            marker
-            for study in self.measured
-            for marker in staging.markers(study, self.stale[study.folder.name])
-        ]
+    def _damaged(self, study: Configuration) -> frozenset[str]:
+        stale = self.stale[study.folder.name]
+        return frozenset(cell.deployment.path for cell in stale if study.cell_file(cell).exists())
 
     def with_notebook(self, notebook: str) -> list[str]:
         """Return the names of the studies whose sweep or testbed requests a notebook."""

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 
 if TYPE_CHECKING:
     from tpcsweep.cell_result import CellResult

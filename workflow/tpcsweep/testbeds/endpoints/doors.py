@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests that a door of an endpoint answers, by whatever protocol. Error texts contain no tokens."""
+"""Requests to a door of an endpoint, for every protocol. Error texts contain no tokens."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ ANOTHER = "Fix: use another URL of this folder in the testbed's urls"
 
 
 class OtherFolderError(DoorError):
-    """A server answered for another folder than it was asked for."""
+    """A server answered with another folder than the requested one."""
 
 
 class Doors(ABC):
@@ -36,11 +36,11 @@ class Doors(ABC):
 
     @abstractmethod
     def server(self, url: str) -> str:
-        """Return the server's software, as far as it answers that; "" otherwise."""
+        """Return the name of the server's software; "" if the server does not report it."""
 
     @abstractmethod
     def size(self, url: str) -> int | None:
-        """Return the size of a file, None if it is missing, or -1 if the server does not tell it."""
+        """Return the size of a file, None if it is missing, or -1 if the server does not report its size."""
 
     @abstractmethod
     def lists(self, folder: str) -> bool:
@@ -54,7 +54,7 @@ class Doors(ABC):
         """Return the server's checksum, such as adler32=0a1b2c3d. Raises LookupError if it has none."""
 
     def make_folder(self, folder: NewFolder) -> MadeFolder:
-        """Create a folder, and return it. It must be new and empty, as the server answers."""
+        """Create a folder, and return it. The server must report that it is new and empty."""
         self._make(folder)
         if found := self.names(folder):
             raise DoorError(f"{folder.url}: the new folder contains {found[0]!r} already. {ANOTHER}")
@@ -62,7 +62,7 @@ class Doors(ABC):
 
     @abstractmethod
     def _make(self, folder: NewFolder) -> None:
-        """Create a folder. An answer other than that the server created it fails the request."""
+        """Create a folder. The request fails unless the server confirms that it created the folder."""
 
     @abstractmethod
     def upload(self, file: OwnFile, content: Body, size: int) -> None: ...

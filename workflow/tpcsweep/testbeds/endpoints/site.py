@@ -20,7 +20,7 @@ import numpy as np
 from tpcsweep.client import Channel, Event
 from tpcsweep.configuration.endpoints import EndpointPair, Login
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import Machine
 from tpcsweep.measure.readings import Reading, Sampler

@@ -8,8 +8,8 @@ from pathlib import Path
 from tpcsweep.configuration.checks import rounded
 from tpcsweep.configuration.endpoints import Budget
 from tpcsweep.configuration.units import DURATION, show
+from tpcsweep.errors import BrokenError
 from tpcsweep.files import write_json
-from tpcsweep.flags import BrokenError
 
 
 class BudgetError(BrokenError):

@@ -123,14 +123,13 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
     With a pair, it names the nodes that the deployment chose.
     """
     placed = pair.client if pair else settings.client
-    scraped = _manifest("scraped") if settings.metrics else {}
     address = placed.addresses[0] if placed.addresses else None
-    hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}", *(["metrics"] if scraped else [])]
+    hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
         _container(CLIENT, settings.image, settings, "client"),
         _container(HUB, settings.image, settings, *hub),
     ]
-    meta = naming.meta("", role="client", annotations={**scraped, **attachment(placed.network, address)})
+    meta = naming.meta("", role="client", annotations=attachment(placed.network, address))
     limits = {CLIENT: CLIENT_LIMITS, HUB: HUB_LIMITS}
     spec = {**_pod(naming, settings, CLIENT), "containers": containers}
     template = _with_template(naming, settings, meta, spec, placed.podTemplate, limits)
@@ -225,11 +224,10 @@ def package_archive() -> bytes:
     return held.getvalue()
 
 
-def network_policy(naming: Naming, owner: k8s.V1Job, *, metrics: bool = False) -> k8s.V1NetworkPolicy:
-    """Return the policy by which pods of a deployment reach each other alone; `metrics` are open to everybody."""
-    *ports, asked = [{"port": port, "protocol": "TCP"} for port in (*PORTS, places.METRICS_PORT)]
+def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
+    """Return the policy by which pods of a deployment reach each other alone."""
+    ports = [{"port": port, "protocol": "TCP"} for port in PORTS]
     spec = _manifest("network_policy", identifier=naming.identifier, ports=ports)
-    spec["ingress"] += [{"ports": [asked]}] * metrics
     metadata = naming.meta(naming.prefix, owner)
     return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 

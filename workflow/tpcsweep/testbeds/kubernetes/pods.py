@@ -70,7 +70,7 @@ class Pods:
         self.templates = {side: named[f"{naming.prefix}-{side}1"] for side in self._spots}
         """The templates of the first origin's pod of each side, and of the client's."""
         self.templates[CLIENT] = objects.template_of(client)
-        policy = objects.network_policy(naming, self._owner, metrics=settings.metrics)
+        policy = objects.network_policy(naming, self._owner)
         self._bodies = [objects.package(naming, self._owner), policy, *jobs]
         self.watch = PodWatch(cluster, naming, tell=request.stage)
 

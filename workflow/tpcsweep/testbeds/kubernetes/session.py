@@ -16,7 +16,7 @@ from kubernetes.stream.ws_client import WSClient
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, RefusedError
 from tpcsweep.testbeds.kubernetes.metadata import POD, PYTHON
 

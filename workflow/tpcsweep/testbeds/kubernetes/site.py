@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpcsweep.client import Client, Event
-from tpcsweep.flags import BrokenError, FaultError
+from tpcsweep.errors import BrokenError, FaultError
 from tpcsweep.linux.sockets import COUNTERS
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.looks import longest_gap
@@ -223,7 +223,6 @@ class KubernetesSite(ServerSite):
     """The machine of each origin and of the client; the counters of a machine count once."""
     networks: Mapping[str, str]  # the network of each origin; pods in the network of their node share one
     until: float = math.inf  # the end of its pods' time, by this machine's monotonic clock
-    deployment_labels: Mapping[str, str] | None = None  # the labels of its metrics; None without metrics
 
     @property
     def origins(self) -> list[str]:

@@ -19,8 +19,9 @@ from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.placements import CLIENT, CPU, resource_amount
-from tpcsweep.configuration.sweep import Measurement, path_text
-from tpcsweep.flags import BROKEN, BrokenError, FaultError
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.errors import BrokenError, FaultError
+from tpcsweep.flags import BROKEN
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
@@ -95,10 +96,6 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
     """
     if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
         raise FaultError("its pods may not run for longer (time_limit of the testbed)")
-    if site.deployment_labels is not None:
-        parameters = {name: path_text(value) for name, value in wanted.model_dump().items()}
-        told = {"deployment": site.provenance["deployment"], **parameters}
-        site.session.ask("cell", deployment_labels=site.deployment_labels, cell=told)
     result = cell.measure(site, wanted, how, *shown)
     if BROKEN in result.flags and site.inbox.taken_away():
         raise FaultError(result.message)
@@ -329,7 +326,6 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         bandwidth_found=measured.bandwidth,
         path_slow=measured.slow,
         client_cores=_cpu_limit(pods.by_name[CLIENT], CLIENT),
-        deployment_labels={"sweep": request.sweep, "testbed": request.testbed} if settings.metrics else None,
     )
     site.ready()
     inbox.check()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tpcsweep import processes
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.linux.namespaces import listening, namespace_command, socket_inside
 from tpcsweep.linux.rootless import has_single_uid

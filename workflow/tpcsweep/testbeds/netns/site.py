@@ -11,7 +11,7 @@ from functools import partial
 
 from tpcsweep import processes
 from tpcsweep.client import Client, Event
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import call_in_namespace, namespace_command, parse_net_dev

@@ -4,23 +4,16 @@
 from collections import Counter
 from collections.abc import Iterator
 
-import numpy as np
-
+from tpcsweep.claims.publications import claim_names
 from tpcsweep.configuration.checks import Rule, broken, everywhere
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import show_value
-from tpcsweep.configuration.problems import Problem
+from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.configuration.units import CORES
-from tpcsweep.numbers import short
 from tpcsweep.testbeds.rules import at_most, one_of
-from tpcsweep.testbeds.simulation.engine import MOST
-from tpcsweep.testbeds.simulation.model import DISKS, central, model_cells, solve
+from tpcsweep.testbeds.simulation.model import DISKS
 from tpcsweep.tools import TOOLS
-from tpcsweep.variables import GBIT
-
-MOST_TRANSFERS = 1e5
-"""The most transfers of simulated streams in a cell; they need 30 s of CPU time (engine.CPU_SECONDS)."""
 
 UNMODELLED_PARAMETERS = ("tool", "copy_mode", "source_content")
 """Parameters whose values the model does not distinguish; as axes they would falsely show no effect."""
@@ -30,7 +23,18 @@ def check(configuration: Configuration) -> list[Problem]:
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Simulation)
     rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
-    return [*_axes(configuration), *_long(configuration, testbed), *broken(rules, configuration)]
+    return [
+        *_claims(testbed, file),
+        *_axes(configuration),
+        *broken(rules, configuration),
+    ]
+
+
+def _claims(testbed: Simulation, file: str) -> Iterator[Problem]:
+    known = claim_names()
+    for key, names in ("inputs", testbed.inputs), ("assumptions", testbed.assumptions):
+        for name in (name for name in names if name not in known):
+            yield Problem(key, repr(name), suggest(name, known), file)
 
 
 def _axes(configuration: Configuration) -> Iterator[Problem]:
@@ -41,24 +45,6 @@ def _axes(configuration: Configuration) -> Iterator[Problem]:
             given = ", ".join(show_value(name, value) for value in values)
             allowed = "one value: the model does not tell them apart"
             yield Problem(f"parameters.{name}", given, allowed, configuration.sweep_file)
-
-
-def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem]:
-    measurement = configuration.sweep.measurement
-    if measurement.until == "steady":
-        return
-    cells = model_cells(cell.parameters for cell in configuration.grid.cells)
-    throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
-    each = measurement.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
-    each = np.minimum(each, measurement.files or np.inf)
-    transfers = np.minimum(cells.streams, MOST) * each * (1 - cells.endless)
-    if transfers.max() > MOST_TRANSFERS:
-        most = int(transfers.argmax())
-        where = configuration.grid.cells[most].path
-        given = f"{short(transfers[most], 2)} transfers to simulate in the cell {where}"
-        remedy = "a shorter time, fewer files, or larger ones (file_size)"
-        allowed = f"at most {short(MOST_TRANSFERS, 2)} in a cell: {remedy}"
-        yield Problem(f"measurement.{measurement.until}", given, allowed, configuration.sweep_file)
 
 
 def _known_by(tool: str) -> str | None:

@@ -21,7 +21,8 @@ from tpcsweep.configuration.physics import UNITS, Physics
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset import SIMULATED, STATUS
 from tpcsweep.paths.plan import SUPER_PACKET
-from tpcsweep.tcp import HEADERS, slow_start
+from tpcsweep.tcp import HEADERS, growth_rounds, payload, window_rate
+from tpcsweep.throughput import demand, soft_minimum
 from tpcsweep.tools import TOOLS
 from tpcsweep.variables import GBIT
 
@@ -83,8 +84,7 @@ class Terms(NamedTuple):
     """The limits of cells at a throughput."""
 
     setup: Array  # time of a transfer before its first byte, s
-    rounds: Array  # round trips of slow start
-    ramp: Array  # data that slow start moves, Gbit
+    rounds: Array  # round trips of slow start, beside those of the set-up
     stream: Array  # the largest rate of a single stream after slow start, without contention
     window: Array  # the largest rate of a stream with its window
     demand: Array  # the total throughput of all streams without ceilings
@@ -155,6 +155,7 @@ def packet(cells: ModelCells, p: Mapping[str, Array], queues: str) -> Array:
 def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: str) -> Terms:
     """Return the limits of cells at a throughput, which determines how many data leave the cache.
 
+    tpcsweep.throughput has the law; this function derives its terms from a testbed's parameters.
     `throughput` is (cells,) or (draws, cells). With `queues` "origin" each origin has a queue of `queue_limit`;
     otherwise the path has one.
     """
@@ -162,14 +163,17 @@ def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: 
     # A byte costs more when data in flight exceed the last-level cache.
     x = throughput * rtt / 8 * 1000 / p["cache"]
     cores, cost = usable_cores(cells, p), 1 + p["spill"] * x / (1 + x)
-    file = np.where(cells.endless > 0, np.inf, cells.file_size * GBIT)
-    window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
+    file_size = np.where(cells.endless > 0, np.inf, cells.file_size)
+    window = window_rate(p["window_share"] * cells.tcp_buffer, 1000 * rtt)
     one_core = np.minimum(1, cores)
-    queue = p["queue_use"] * cells.queue_limit * packet(cells, p, queues) * GBIT / (p["queue_delay"] * rtt)
+    queued = p["queue_use"] * cells.queue_limit * packet(cells, p, queues)
+    queue = window_rate(queued, p["queue_delay"] * 1000 * rtt)
     pool = cores / slowdown(cells, p)
     each = {}
     for side in ("source", "destination"):  # the file's bytes share the CPU time of its set-up
-        each[f"cpu_{side}"] = pool * (1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file))
+        each[f"cpu_{side}"] = pool * (
+            1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / (file_size * GBIT))
+        )
     each["interface"] = p["nic_rate"] * share
     shared = {
         "server": p["server_rate"],
@@ -182,25 +186,21 @@ def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: 
     core = one_core * np.minimum(p["core_rate_source"], p["core_rate_destination"]) / cost
     passed = [value for name, value in {**each, **shared}.items() if not name.startswith("cpu")]
     stream = np.minimum.reduce(np.broadcast_arrays(window, core, *passed))
-    files = (
-        p["setup_time"]
-        + p["setup_rtts"] * rtt
-        + cells.redirected * (p["redirector_time"] + p["redirector_rtts"] * rtt)
-        + p["setup_cpu"] / one_core
-    )
-    setup = np.where(cells.endless > 0, rtt, files)  # only the connection's handshake
-    first = p["initial_window"] * (cells.mtu - HEADERS) * GBIT
+    # A stream without files has only the connection's handshake.
+    seconds = p["setup_time"] + cells.redirected * p["redirector_time"] + p["setup_cpu"] / one_core
+    seconds = np.where(cells.endless > 0, 0.0, seconds)
+    trips = np.where(cells.endless > 0, 1.0, p["setup_rtts"] + cells.redirected * p["redirector_rtts"])
     # The window doubles each round trip until it reaches the stream's rate or the file ends (RFC 5681).
-    rounds = np.minimum(np.maximum(np.log2(stream * rtt / first), 0), slow_start(file, first))
-    ramp = first * (2**rounds - 1)
-    demand = cells.streams / ((setup + rounds * rtt - ramp / stream) / file + 1 / stream)
+    largest = np.minimum(file_size, stream * rtt / GBIT)
+    rounds = growth_rounds(largest, p["initial_window"] * payload(cells.mtu))
+    total = demand(cells.streams, stream, seconds, trips + rounds, 1000 * rtt, file_size)
     ceilings = {**{name: used * value for name, value in each.items()}, **shared}
-    return Terms(setup, rounds, ramp, stream, window, demand, ceilings)
+    return Terms(seconds + trips * rtt, rounds, stream, window, total, ceilings)
 
 
 def least(at: Terms) -> Array:
     """Return the streams' demand, limited by all ceilings."""
-    return np.asarray(np.minimum.reduce(np.broadcast_arrays(at.demand, *at.ceilings.values())))
+    return soft_minimum([at.demand, *at.ceilings.values()])
 
 
 def solve(cells: ModelCells, p: Mapping[str, Array], queues: str) -> tuple[Array, Terms]:
@@ -238,7 +238,7 @@ def spread(
 ) -> tuple[Array, Array]:
     """Return factors of the throughput, (cells,) each, that enclose a share `confidence` of the sets.
 
-    Both are relative to the fixed point, also for cells that SimGrid simulates, and enclose 1.
+    Both are relative to the fixed point, and enclose 1.
     """
     middle = solve(cells, central(physics), queues)[0]
     throughput = solve(cells, random_sets(physics, count), queues)[0]
@@ -256,13 +256,10 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
     settings = simulation_settings(summary)
     cells, over = cells_in(summary), summary["throughput"]
     ok = (summary["status"] == STATUS.index("ok")).values
-    # The ratio of the largest second to the mean comes from the course, which all sets share.
-    largest = summary.get("throughput_max", xr.zeros_like(over) * np.nan) / over
     sets = random_sets(settings.parameters, settings.draws)
     for number in range(settings.draws):
         p = {name: value[number, 0] if np.ndim(value) else value for name, value in sets.items()}
         figures = solved(cells, p, settings.queues)
-        figures["throughput_max"] = largest.values.ravel() * figures["throughput"]
         shaped = {name: np.where(ok, values.reshape(over.shape), np.nan) for name, values in figures.items()}
         yield summary.assign({name: (over.dims, values) for name, values in shaped.items()})
 
@@ -271,7 +268,7 @@ def solved(cells: ModelCells, p: Mapping[str, Array], queues: str) -> dict[str, 
     """Return a dataset's variables from the fixed point, (cells,): CPU, and throughput without spread."""
     throughput, at = solve(cells, p, queues)
     cores = used_origins(cells) * usable_cores(cells, p)
-    names = ("throughput", "throughput_low", "throughput_high")
+    names = ("throughput", "throughput_low", "throughput_high", "throughput_max")
     busy = {f"{side}_cpu": cores * share for side, share in cpu_shares(throughput, at).items()}
     return dict.fromkeys(names, throughput) | busy
 

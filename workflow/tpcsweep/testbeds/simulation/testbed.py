@@ -1,41 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated testbed: `simulate` computes all cells of a sweep into one file.
-
-Cells that end when they are steady are the model's fixed point, without simulated transfers. SimGrid simulates cells
-that end after a time or after files.
-"""
+"""The simulated testbed: `simulate` computes all cells of a sweep into one file."""
 
 import hashlib
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import orjson
 
-from tpcsweep.cell_result import CellResult, Provenance
+from tpcsweep.cell_result import Provenance
 from tpcsweep.configuration.loading import Configuration, cell_spec
-from tpcsweep.configuration.parameters import Parameters, complete
+from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.files import replacing_file
 from tpcsweep.measure import provenance
 from tpcsweep.results import DamagedError, format_cell, parse_cell, utc_timestamp
-from tpcsweep.testbeds.simulation import engine, model
-from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError, cell_plan
-from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state, results
+from tpcsweep.testbeds.simulation.result import results
 
-EXPECTED = (SimulationError,)
+EXPECTED: tuple[type[Exception], ...] = ()
 
-AT_ONCE = 1000  # fixed-point cells that a thread computes together: each needs 2 kB per random parameter set
+AT_ONCE = 1000  # cells that a thread computes together: each needs 2 kB per random parameter set
 
 
 def require(_settings: Simulation) -> None:
-    """Do nothing: a simulation needs at most SimGrid, whose absence `simulate` reports."""
+    """Do nothing: a simulation needs nothing beside this package."""
 
 
 def reap(_settings: Simulation) -> list[str]:
@@ -43,12 +36,11 @@ def reap(_settings: Simulation) -> list[str]:
     return []
 
 
-def simulate(configuration: Configuration, file: Path, logs: Path, processes: int) -> None:
+def simulate(configuration: Configuration, file: Path, processes: int) -> None:
     """Compute the cells of a simulated sweep into one file, which is replaced atomically.
 
     Each line is the content of a cell's file, in the order of the grid. Cells that the file already contains under the
     wanted specification are not computed again. A killed job leaves its cells in a hidden file for the next job.
-    SimGrid logs to the folder `logs`. Raises SimulationError if it is needed and is missing, or has ended.
     """
     computed = file.with_name(f".{file.name}.computed")
     cells = configuration.grid.cells
@@ -56,7 +48,7 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
     lines = {key: line for path in (file, computed) for key, line in _lines(path)}
     missing = [number for number, key in enumerate(keys) if key not in lines]
     file.parent.mkdir(parents=True, exist_ok=True)
-    texts = _computed(configuration, [cells[number] for number in missing], logs, processes)
+    texts = _computed(configuration, [cells[number] for number in missing], processes)
     with computed.open("ab") as target, closing(texts):
         target.write(b"\n")  # a killed job's last line may be incomplete
         for number, text in zip(missing, texts, strict=True):
@@ -101,52 +93,19 @@ def _lines(file: Path) -> Iterator[tuple[bytes, tuple[Path, int, int]]]:
             start += len(text)
 
 
-def _computed(
-    configuration: Configuration, cells: Sequence[Cell], logs: Path, processes: int
-) -> Generator[bytes]:
-    at_once = AT_ONCE if configuration.sweep.measurement.until == "steady" else 1
-    with ThreadPoolExecutor(processes) as pool, ExitStack() as stack:
-        simgrids = []
-        if cells and at_once == 1:
-            files = [logs / f"simgrid{number}.log" for number in range(processes)]
-            simgrids = [stack.enter_context(engine.started(file)) for file in files]
-        parts = [cells[first : first + at_once] for first in range(0, len(cells), at_once)]
-        for texts in pool.map(_Lines(configuration, simgrids).compute, parts):
-            yield from texts
+def _computed(configuration: Configuration, cells: Sequence[Cell], processes: int) -> Generator[bytes]:
+    """Yield the lines of cells."""
+    settings, measurement = configuration.testbed, configuration.sweep.measurement
+    assert isinstance(settings, Simulation)
+    model = provenance.workflow({"software": {}, **origin(settings)})
 
-
-class _Lines:
-    """Computes the lines of cells in several threads; numpy and SimGrid let threads run in parallel."""
-
-    def __init__(self, configuration: Configuration, simgrids: Sequence[Engine]) -> None:
-        assert isinstance(configuration.testbed, Simulation)
-        self._configuration, self._settings = configuration, configuration.testbed
-        self._measurement = configuration.sweep.measurement
-        self._free: SimpleQueue[Engine] = SimpleQueue()
-        for simgrid in simgrids:
-            self._free.put(simgrid)
-        software = {"simgrid": simgrids[0].version} if simgrids else {}
-        self._origin = provenance.workflow({"software": software, **origin(self._settings)})
-
-    def compute(self, cells: Sequence[Cell]) -> list[bytes]:
-        about: Provenance = {"started": utc_timestamp(), **self._origin}
-        computed = self._results([cell.parameters for cell in cells])
-        pairs = zip((cell_spec(self._configuration, cell) for cell in cells), computed, strict=True)
+    def lines(part: Sequence[Cell]) -> list[bytes]:
+        about: Provenance = {"started": utc_timestamp(), **model}
+        computed = results([cell.parameters for cell in part], settings, measurement)
+        pairs = zip((cell_spec(configuration, cell) for cell in part), computed, strict=True)
         return [format_cell(spec, replace(result, provenance=about)) for spec, result in pairs]
 
-    def _results(self, parameters: Sequence[Parameters]) -> Iterable[CellResult]:
-        physics, queues, measurement = self._settings.parameters, self._settings.queues, self._measurement
-        if measurement.until == "steady":
-            cells = model.model_cells(parameters)
-            throughput, _ = model.solve(cells, model.central(physics), queues)
-            courses = in_steady_state(throughput, cells, measurement.interval)
-        else:
-            planned = cell_plan(parameters[0], physics, queues, measurement)
-            simgrid = self._free.get()
-            try:
-                courses = [course(planned, simgrid.simulate(planned))]
-            except CellError as error:
-                return [failed(str(error))]
-            finally:
-                self._free.put(simgrid)
-        return results(parameters, courses, self._settings, measurement.confidence)
+    parts = [cells[first : first + AT_ONCE] for first in range(0, len(cells), AT_ONCE)]
+    with ThreadPoolExecutor(processes) as pool:  # numpy lets threads run in parallel
+        for texts in pool.map(lines, parts):
+            yield from texts

@@ -5,7 +5,7 @@ The job connects through `relay` (an exec into this container). The hub numbers 
 job confirms them, so a dropped connection loses nothing; it executes a repeated request once. Without a job for some
 time the hub ends, and with it the deployment's Job and all objects that the Job owns.
 
-Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY [metrics]
+Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from typing import Any
 
 from tpcsweep.linux.namespaces import boot_id
 from tpcsweep.measure import provenance
-from tpcsweep.testbeds.kubernetes.pod import metrics, server_container
+from tpcsweep.testbeds.kubernetes.pod import server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import (
     LONGEST,
     Ask,
@@ -91,7 +91,6 @@ class Outbox:
 class Hub:
     def __init__(self) -> None:
         self.outbox = Outbox()
-        self.running = metrics.CellMetrics()
         self.agents: dict[str, Ask] = {}  # the `ask` of the agent of each server, and of the client's
         self.seen = time.monotonic()  # the time of the job's last message
         self._done: set[int] = set()
@@ -99,7 +98,6 @@ class Hub:
         self._destinations: list[str] = []
         self._verbs: Verbs = {
             "clock": time.monotonic,
-            "cell": self.running.begin,
             "connect": self.connect,
             "synchronise": self.synchronise,
             "tell": self.tell,
@@ -125,10 +123,6 @@ class Hub:
                 self.outbox.writer = None
             writer.close()
 
-    def _say(self, **fields: Any) -> None:
-        self.running.update(fields)
-        self.outbox.say(**fields)
-
     async def _obey(self, request: dict[str, Any]) -> None:
         self.outbox.say(**await perform(self._verbs, request))
 
@@ -140,7 +134,7 @@ class Hub:
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
         self._client = await asyncio.to_thread(ContainerPrograms, 2)
-        self.agents[CLIENT] = client_agent(self._client, self._say)
+        self.agents[CLIENT] = client_agent(self._client, self.outbox.say)
         detach(self._listen_to_client())
         return {
             "machine": provenance.machine(),
@@ -156,7 +150,7 @@ class Hub:
                 streams = await asyncio.open_connection(
                     address, port, ssl=self._tls, server_hostname=address, limit=LONGEST
                 )
-                self.agents[name] = Channel(name, *streams, partial(self._say, of=name)).ask
+                self.agents[name] = Channel(name, *streams, partial(self.outbox.say, of=name)).ask
             except OSError as error:
                 if time.monotonic() > give_up:
                     raise TimeoutError(f"{name} at {place} does not answer: {error}") from None
@@ -205,7 +199,7 @@ class Hub:
                 event["arrival"] = [name, *arrival]
         if before:
             await before
-        self._say(client=event)
+        self.outbox.say(client=event)
 
 
 async def _behind(ask: Ask) -> float:
@@ -219,13 +213,11 @@ async def _behind(ask: Ask) -> float:
     return float(min(looks)[1])
 
 
-async def main(start: float, longest: float, *also: str) -> None:
+async def main(start: float, longest: float) -> None:
     """Serve until no job has connected for `longest` seconds, and at first `start` seconds more for pods to start."""
     server_container.end_on_term()
     hub = Hub()
     hub.seen += start
-    if "metrics" in also:
-        metrics.serve_metrics(hub.running)
     # `async with` would wait for open sessions since Python 3.12.
     listening = await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST)
     while time.monotonic() - hub.seen < longest:
@@ -235,4 +227,4 @@ async def main(start: float, longest: float, *also: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(float(sys.argv[1]), float(sys.argv[2]), *sys.argv[3:]))
+    asyncio.run(main(float(sys.argv[1]), float(sys.argv[2])))

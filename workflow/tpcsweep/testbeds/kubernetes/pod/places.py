@@ -27,9 +27,6 @@ def block(first: int | None) -> Ports:
     return USUAL if first is None else Ports(*range(first, first + 5))
 
 
-METRICS_PORT = 8445
-METRICS_PATH = "/metrics"  # path and port of the client pod's `metrics`
-
 SLASH = "--"  # replaces the slash in the names of a Secret's files
 
 

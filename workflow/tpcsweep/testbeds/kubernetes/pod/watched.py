@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from tpcsweep.flags import BrokenError
+from tpcsweep.errors import BrokenError
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev

@@ -1,39 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fitted models of a dataset for its page: parameters, fitted cells, plans for any target, and gains."""
+"""Fitted models of a dataset for its page: parameters, fitted cells, and plans for any target."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.labels import name_text
 from tpcsweep.models import Observations, Predictor, observe, read_fits
 from tpcsweep.numbers import between, plain, short
+from tpcsweep.pages.gains import Forecast
 from tpcsweep.planning import KNOBS, PROBABILITY
 from tpcsweep.planning.anchored import anchor
 from tpcsweep.planning.plan import answers, best_measured, plan
 from tpcsweep.planning.recommendations import EVERY, spaced_rtts
-from tpcsweep.variables import REMEDIES
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
 _SMALLEST = 1e-3  # Gbit/s, so small that the search never continues beyond the data
 
 
-@dataclass(frozen=True)
-class Forecast:
-    fitted: xr.DataArray  # fitted throughput over the axes, without repetitions, Gbit/s
-    section: dict[str, Any]  # content of the page's section
-
-
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
+    """Return the fitted throughput of a dataset and the page's section on models; None if no model was chosen."""
     fits = read_fits(models)
     if not fits.chosen:
         return None
@@ -100,54 +92,3 @@ def _cheapest(model: Predictor, given: Mapping[str, Any]) -> Iterator[list[float
         cores = value_text("cores", row["cores"])
         assured = short(row["assured"])
         yield [most, assured, expected, cores, str(row["origins"]), str(row["streams"])]
-
-
-_RAISED = {
-    limit: [remedy.axis for remedy in remedies if remedy.larger] for limit, remedies in REMEDIES.items()
-}
-_ENOUGH = 0.95  # share of the highest throughput along an axis that is enough to recommend a value
-
-
-@dataclass(frozen=True)
-class Gains:
-    """Most effective change of each cell by a fitted model, flattened."""
-
-    axis: NDArray[np.object_]
-    factor: NDArray[np.float64]
-    """Throughput after the change over that before; NaN if no change inside the data is known to be a gain."""
-    text: Sequence[str]
-
-
-def gains(summary: xr.Dataset, fitted: xr.DataArray) -> Gains:
-    """Compare the fitted throughput along the axes that relieve each cell's limit."""
-    estimate = fitted.broadcast_like(summary["throughput"]).transpose(*summary["throughput"].dims)
-    rates, limits = estimate.values, summary["limit"].values
-    factor = np.full(rates.shape, np.nan)
-    axis, text = np.full(rates.shape, "", object), np.full(rates.shape, "", object)
-    for name in {name for names in _RAISED.values() for name in names}.intersection(estimate.dims):
-        relieved = np.isin(limits, [limit for limit, names in _RAISED.items() if name in names])
-        values, dimension = summary[name].values.tolist(), estimate.dims.index(name)
-        if isinstance(values[0], str):
-            continue
-        for place in range(len(values) - 1):
-            here, later = rates.take(place, dimension), np.moveaxis(rates, dimension, 0)[place + 1 :]
-            to = (later >= _ENOUGH * later.max(axis=0)).argmax(axis=0)
-            gain = np.take_along_axis(later, to[None], 0)[0] / here
-            at: tuple[slice | int, ...] = (slice(None),) * dimension + (place,)
-            better = relieved[at] & (gain > np.fmax(factor[at], 1.0))
-            changes = [f"{name_text(name)} {value_text(name, values[place + 1 + one])} instead of "
-                       f"{value_text(name, values[place])}" for one in range(len(values) - place - 1)]  # fmt: skip
-            factor[at] = np.where(better, gain, factor[at])
-            axis[at] = np.where(better, name, axis[at])
-            text[at] = np.where(better, np.array(changes, object)[to], text[at])
-    where = np.full(rates.shape, "", object)
-    if "rtt" in estimate.dims:
-        rtts = [f" at RTT {value_text('rtt', rtt)}" for rtt in summary["rtt"].values.tolist()]
-        where = np.array(rtts, object)[np.indices(rates.shape)[estimate.dims.index("rtt")]]
-    cells = zip(text.ravel(), factor.ravel(), where.ravel(), strict=True)
-    texts = [f"{change}: {percent_more(gain)}{place}" if change else "" for change, gain, place in cells]
-    return Gains(axis.ravel(), factor.ravel(), texts)
-
-
-def percent_more(factor: float) -> str:
-    return f"{100 * (factor - 1):+.0f} %"
