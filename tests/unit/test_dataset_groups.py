@@ -129,7 +129,7 @@ UNLIKE, UNFLAGGED = (b'"mtu":9000', b'"mtu":1500'), (b'"flags"', b'"flag"')
 @pytest.mark.parametrize("first", [6, 35])
 @pytest.mark.parametrize(
     ("how", "says"),
-    [(UNLIKE, r"other settings than .*parameters\.mtu is 1500, not 9000"), (UNFLAGGED, "'flags'")],
+    [(UNLIKE, r"other settings than .*parameters\.mtu is 1500, not 9000"), (UNFLAGGED, "without flags")],
 )
 def test_the_first_of_the_wrong_files_is_named(files: list[Path], first: int, how: Any, says: str) -> None:
     files[first].write_bytes(synthetic.edited(files[first].read_bytes().replace(*how)))

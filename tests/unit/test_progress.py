@@ -19,6 +19,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_tpcsweep import LogHandler
 from tpcsweep import results, run_lock, staging
 from tpcsweep.configuration.loading import Configuration, cell_spec
+from tpcsweep.configuration.parameters import BEFORE
 from tpcsweep.files import write_json
 from tpcsweep.measure.steady import analyse
 from tpcsweep.running import hooks, status
@@ -131,7 +132,10 @@ def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: C
     assert (found.measured, found.cells) == (3, 8)
 
 
-def test_damaged_lines_of_simulated_cells_are_left_and_older_ones_current(tmp_path: Path) -> None:
+def test_damaged_lines_of_simulated_cells_are_left_and_older_ones_current(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BEFORE, "encryption", "usual")
     found = study_of(tmp_path, "simulation", parameters={"streams": [1, 2, 3, 4]})
     specifications = [cell_spec(found, cell) for cell in found.grid.cells]
     del specifications[0]["parameters"]["encryption"]  # computed before there was such a parameter
