@@ -175,11 +175,11 @@ assert found["rtt_stretch"] == 2.5
 
 axes = {"streams": [1, 2], "repetition": [1]}
 files = list(write_sweep(folder, axes))
-cell, without = (results.read_cell(file) for file in files)
+cell, without = (results.parse_content(file.read_bytes()) for file in files)
 cell["summary"]["rtt_stretch"] = 2.5
 del without["summary"]["rtt_stretch"]
 for file, content in zip(files, (cell, without)):
-    file.write_bytes(results.format_cell(content))
+    file.write_bytes(results.format_content(content))
 summary = dataset.fold(files, axes).summary
 assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
 assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
@@ -206,9 +206,9 @@ lines = dict(topology.route_commands("p", topology.sides(Path("/"), 1), wanted))
 assert all(line.endswith("congctl cubic initcwnd 2") for line in lines)
 axes = {"initial_window": [2, 10], "repetition": [1]}
 (_, two), (file, ten) = write_sweep(folder, axes).items()
-cell = results.read_cell(file)
+cell = results.parse_content(file.read_bytes())
 del cell["spec"]["parameters"]["initial_window"]
-file.write_bytes(results.format_cell(cell))
+file.write_bytes(results.format_content(cell))
 assert not results.stale(file, ten) and results.stale(file, two)
 assert dataset.load(Path(surface)).initial_window == dataset.load(Path(surface), "samples").initial_window == 10
 summary = dataset.fold(list((folder / "cells").rglob("*.json")), axes).summary
@@ -217,7 +217,7 @@ assert summary.initial_window.attrs["long_name"].startswith("packets that a new 
 """,
     "testbed": """
 from tpcsweep.testbeds.loading import cell_spec
-from tpcsweep import results
+from tpcsweep import run_lock
 from tpcsweep.running.runner import run
 
 def configured(**parameters):
@@ -232,7 +232,7 @@ assert "rtt: given 5 ms, allowed: 0 ms: testbeds of kind sockets do not support"
 assert "each is a thread" in str(problem), problem
 configuration = configured(streams=[1, 2])
 assert check(configuration) == []
-results.lock_results(configuration.folder)
+run_lock.lock_results(configuration.folder)
 for deployment in configuration.grid.deployments:
     (folder / "logs" / deployment).mkdir(parents=True)
     run(configuration, deployment, folder / "logs" / deployment)

@@ -30,6 +30,7 @@ from tpcsweep.testbeds.kubernetes.pod.messages import encoded
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, combine
 
+from tests.support import synthetic
 from tests.support.records import RECORD, datagram
 
 
@@ -141,7 +142,7 @@ def test_what_the_cluster_takes_away_costs_no_cell(
     if said:
         heard.receive(said)
     site: Any = SimpleNamespace(inbox=heard, until=math.inf, deployment_labels=None)
-    broken = {"status": "failed", "message": "why", "flags": [BROKEN]}
+    broken = synthetic.result(status="failed", message="why", flags=[BROKEN])
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: broken)
     with pytest.raises(FaultError, match="why") if taken_away else contextlib.nullcontext():
         assert testbed.measure(site, Parameters(), Measurement()) == broken
@@ -149,7 +150,7 @@ def test_what_the_cluster_takes_away_costs_no_cell(
 
 def test_a_whole_cell_is_kept_and_none_begun_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     how = Measurement()
-    whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
+    whole = synthetic.result(flags=["wide_interval"])
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
     until = 1000.0 + how.bounds[1] + CELL_MARGIN

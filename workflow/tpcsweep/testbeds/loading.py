@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, TypeVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -203,6 +203,18 @@ def source_files(configuration: Configuration, root: Path) -> dict[str, list[Pat
     """Return the files of a configuration's sweep, and of its testbed with all base testbeds."""
     sweep, testbed = (_read(key, configuration.requested[key], root) for key in ("sweep", "testbed"))
     return {"sweep": [sweep.path], "testbed": [file.path for file in _with_bases(testbed, root)]}
+
+
+class Specification(TypedDict):
+    """What identifies a cell: everything that affects its measurement. It survives a round trip through JSON."""
+
+    format: int
+    sweep: str
+    parameters: dict[str, Any]  # all fields of `Parameters`
+    repetition: int
+    measurement: dict[str, Any]  # all fields of `Measurement`
+    testbed: dict[str, Any]  # name, kind and identity
+    conditions: NotRequired[Any]  # effects of the parameters on the testbed, if any
 
 
 class _File(NamedTuple):
