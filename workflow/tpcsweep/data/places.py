@@ -2,10 +2,14 @@
 """Places of datasets: names of their files, and the search for one by its path or the name of its study."""
 
 import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tpcsweep.common.files import is_file
+from tpcsweep.common.installation import PACKAGE
 from tpcsweep.sweeps.problems import quoted, refused, suggest
 
 DATASET = "dataset.nc"
@@ -13,6 +17,10 @@ SUFFIX = ".nc"  # the ending of paths of datasets
 STORE = ".zarr"  # the ending of paths of Zarr stores
 RESULTS = Path("results")  # the folder that contains the results of studies by name
 NAME_CHARACTERS = "letters, digits, '.', '_' and '-'"
+FILES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    (PACKAGE / "data/results.toml").read_text(encoding="utf-8")
+)
+"""Files of a results folder that a page links, and that a crate contains."""
 _LISTED = 8  # datasets that an error lists
 
 

@@ -9,7 +9,6 @@ Templates escape text from data.
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
@@ -17,15 +16,15 @@ from typing import Any, TypedDict
 import xarray as xr
 
 from tpcsweep.common.files import is_file, write_text
-from tpcsweep.common.installation import PACKAGE
 from tpcsweep.data.labels import TRANSFERS_GROUP
 from tpcsweep.data.opening import load, open_group
+from tpcsweep.data.places import FILES
 from tpcsweep.pages.content import dataset_facts, page_content, sparkline
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.rendering import render
 
 PAGE = "index.html"
-_FILES: Mapping[str, str] = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))["page"]
+_FILES: Mapping[str, str] = FILES["page"]
 
 
 class Section(TypedDict, total=False):

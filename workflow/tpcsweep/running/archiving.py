@@ -8,7 +8,6 @@ users.
 
 import json
 import shutil
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -26,6 +25,7 @@ from tpcsweep.common.files import creating_folder, is_file, replacing_file
 from tpcsweep.common.installation import PACKAGE, SHIPPED
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.opening import open_group
+from tpcsweep.data.places import FILES
 from tpcsweep.sweeps import citation
 from tpcsweep.sweeps.citation import Author, Citation
 from tpcsweep.sweeps.study import Configuration
@@ -92,8 +92,7 @@ def copy_software(folder: Path) -> None:
 def _results(folder: Path) -> Iterator[_File]:
     """Yield the files of a results folder, except those older than its dataset."""
     made = (folder / "dataset.nc").stat().st_mtime
-    files = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))
-    for pattern, about in files["crate"].items():
+    for pattern, about in FILES["crate"].items():
         for file in sorted(folder.glob(pattern)):
             # Snakemake updates the times of a job's files one after the other; the list of holes precedes the dataset.
             current = file.stat().st_mtime + 1 >= made or pattern == "not_measured.json"
