@@ -190,8 +190,8 @@ class Worker(Tool):
         """Return the command line of the process, without secrets."""
 
     def main_command(self, python: str, module: str, *arguments: str) -> list[str]:
-        """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.measuring.tools.registry`."""
-        call = f"import sys; from tpcsweep.measuring.tools.registry import {module}; {module}.main(*sys.argv[1:])"
+        """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.measuring.tools`."""
+        call = f"import sys; from tpcsweep.measuring.tools import {module}; {module}.main(*sys.argv[1:])"
         return [python, "-P", "-c", call, *arguments]
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
