@@ -61,6 +61,7 @@ def _entered_groups(opened: contextlib.ExitStack) -> list[Path]:
         controllers = {"cpu", "cpuacct"} & {*options.split(",")} if kind == "cgroup" else {""}
         if not kind.startswith("cgroup") or not controllers:
             continue
+        _remove_former(Path(mount))
         top = Path(mount) / f"{GROUP}{os.getpid()}"
         own = top / "tests"
         former = Path(mount) / places[min(controllers)] / "cgroup.procs"
@@ -74,6 +75,15 @@ def _entered_groups(opened: contextlib.ExitStack) -> list[Path]:
                 (top / name).write_text(share)
         tops.append(top)
     return tops
+
+
+def _remove_former(mount: Path) -> None:
+    """Remove the groups of tests that were killed; all else that they had went with their namespaces."""
+    for top in mount.glob(f"{GROUP}*"):
+        if not Path("/proc", top.name.removeprefix(GROUP)).exists():
+            for group in (*(path for path in top.iterdir() if path.is_dir()), top):
+                with contextlib.suppress(OSError):  # a process may be about to end
+                    group.rmdir()
 
 
 def _mount_own(folders: list[tuple[Path, Path]]) -> None:
