@@ -20,7 +20,8 @@ from tpcsweep.testbeds.kubernetes.pod import (
 
 def test_a_server_whose_sockets_the_node_hides_may_be_busy() -> None:
     hidden = mock.Mock(side_effect=PermissionError)
-    assert watched.Watched(mock.Mock(tcp_sockets=hidden), 1, (), ()).busy()
+    container = mock.Mock(programs=lambda _: mock.Mock(tcp_sockets=hidden))
+    assert watched.OriginPod(container, "source", 1, (), ()).busy()
 
 
 def test_credentials_are_taken_whole_though_their_names_come_one_by_one(

@@ -42,6 +42,7 @@ EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
 Told = Mapping[str, Any]  # an answer of agents, or what is made of it
 OTHERS = (("src", "dst"), ("dst", "src"))
+TARGETS = {"src": "source", "dst": "destination"}  # targets of the sampler, by side
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its start
 POLL = 1.0  # about how many seconds pass until a deployment looks again for a free pair
@@ -290,7 +291,8 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         if server.role == "server" and server.manager:
             session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
     for side, other in OTHERS:
-        described |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
+        asked = {"target": TARGETS[side], "peers": sides[other].addresses}
+        described |= session.tell(sides[side].names, "describe", **asked)
     _require_congestion_control(described, wanted.congestion_control)
     release = agreed(session.tell([server.name for server in pods.servers], "release"))
     connected = time.monotonic()
