@@ -303,7 +303,7 @@ def test_a_part_of_a_dataset_is_a_side(results: Path, tmp_path: Path, name: str)
         "tools:rtt=5 MB": "base, rtt: given '5 MB', allowed: a time such as",
         "tools:tol=curl": "for tol: tool[?] one of rtt, tool, streams, repetition",
         "text.nc": "text.nc: dataset: given a file that cannot be read: it is no file of NetCDF 4",
-        "other.nc": "other.nc: dataset: given a dataset without flags.*allowed: a dataset of tpcsweep",
+        "other.nc": "other.nc: dataset: given a dataset without .*flags.*allowed: a dataset of tpcsweep",
     }.items(),
 )
 def test_a_wrong_side_is_named(results: Path, text: str, message: str, monkeypatch: Any) -> None:

@@ -314,4 +314,4 @@ def test_one_more_measurement_and_a_run_that_was_not_seen_are_inside() -> None:
     window = partial(fit, MODELS["window"], resamples=8)
     assert of_same("usl", fit_process, 0) > 0.9
     told, untold = (of_new_run("window", window, 0, told=known) for known in (True, False))
-    assert untold < told and told > 0.9
+    assert untold < told and told > 0.8
