@@ -12,7 +12,7 @@ ITERATIONS :=
 SEED := 0
 SIDE_BY_SIDE := --numprocesses=$$(nproc) --maxprocesses=8
 
-.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-deploying test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up, run the configured sweep, make Snakemake's report
@@ -29,12 +29,8 @@ setup-test: ## set up everything for tests and linters, with every extra
 	@envs/setup.sh test $(EXTRAS)
 
 # In parallel: two halves of the tests, each about as long as the other.
-test: setup-test ## every test, those on a real Kubernetes too: it is compiled the first time
-	$(MAKE) --jobs=2 test-cluster test-deploying
-
-test-deploying: setup-test ## test-machine and test-on
-	$(MAKE) test-machine
-	$(MAKE) test-on
+test: setup-test ## test-machine and test-cluster, whose programs are compiled the first time
+	$(MAKE) --jobs=2 test-cluster test-machine
 
 compiled: setup-test ## the programs of a cluster; the second time there is nothing to be done
 	$(BIN)/python -m tests.cluster.local.build

@@ -102,6 +102,7 @@ def test_every_figure_has_a_sweep_and_is_listed_with_a_testbed_that_simulates_it
     assert {path.stem for path in (ROOT / "config/published").glob("*.yaml")} == {*SWEPT, "settle"}
     found = studies({"testbed": "netns", **PUBLISHED}, ROOT)
     assert [published_figure(study) for study in found.values()] == SWEPT
+    assert len(grid("chep2023_fig4").cells) >= 1500
     for study in found.values():
         assert isinstance(study, Configuration) and study.testbed.simulated
         assert check(study) == []
@@ -121,16 +122,46 @@ FOLLOWING = {
     "usatlas2007": {"usatlas2007.more_streams", "usatlas2007.tuned_buffers"},
 }
 """Claims that follow from an assumption, by figure."""
+FILES = {"file_size": {4 * 10**9}, "tcp_buffer": {10**9}, "mtu": {9000}}
+LAYERS = {"network", "memory_to_memory", "memory_to_disk", "disk_to_disk"}
+SET_UP: dict[str, dict[str, set[Any]]] = {
+    "chep2023_fig3": {"origins": {13}, "rtt": {3}, "bandwidth": {400}},
+    "chep2024_fig4": {"origins": {2}, "cores": {32}, "bandwidth": {100}, **FILES},
+    "chep2024_fig5": {"origins": {4}, "cores": {64}, "bandwidth": {100, 200}, **FILES},
+    "chep2024_fig6": {"origins": {8}, "cores": {128}, "bandwidth": {200}, **FILES},
+    "chep2024_fig7": {"origins": {8}, "cores": {128}, "bandwidth": {200, 400}, **FILES},
+    "chep2024_fig8": {"origins": {8}, "cores": {128}, "bandwidth": {400}, **FILES},
+    "usatlas2007": {
+        "streams": {1, 2, 4, 8, 12},
+        "layer": LAYERS,
+        "tcp_buffer": {65_536, 4_000_000, 8_000_000},
+    },
+}
+"""The published values of parameters, by figure."""
+# Origins of 100 Gbit/s each: more are more than the hosts carry.
+ENDS = {"streams": (1, 520), "rtt": (0.1, 120), "cores": (8, 128), "origins": (1, 4)}
+REACHED = {"chep2023_fig4": ENDS, "chep2023_fig3": {"streams": (13, 520)}}
+"""The smallest and largest values of axes, by figure."""
 
 
 @pytest.mark.parametrize("name", SWEPT)
-def test_a_figure_has_the_axes_that_its_claims_need(name: str, dataset: Simulated) -> None:
+def test_a_figure_has_the_published_set_up_and_the_axes_that_its_claims_need(
+    name: str, dataset: Simulated
+) -> None:
+    for key, values in SET_UP.get(name, {}).items():
+        assert {cell.value(key) for cell in grid(name).cells} == values, key
+    axes = grid(name).axes
+    for key, ends in REACHED.get(name, {}).items():
+        assert (min(axes[key]), max(axes[key])) == ends, key
     found = judge_claims(Data(dataset(name)).summary, FIGURES[name].claims)
     for claim in found:
         assert "the dataset has" not in claim.verdict.reason, claim.verdict.reason
         assert claim.verdict.data == "simulated"
     assumed = {claim.verdict.claim.name for claim in found if claim.role == "assumption"}
     assert FOLLOWING.get(name, set()) <= assumed
+    if name in ("chep2024_fig4", "usatlas2007"):
+        said = words(draw(name, Data(dataset(name))))
+        assert "simulated throughput (Gbit/s)" in said and "computed from a model, not measured" in said
 
 
 def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(dataset: Simulated) -> None:
@@ -294,12 +325,6 @@ def draw(name: str, data: Data, *claims: JudgedClaim) -> Figure:
     return FIGURES[name].draw(data, Caption("a title; simulated", (), claims))
 
 
-@pytest.mark.parametrize("name", ["chep2024_fig4", "usatlas2007"])
-def test_a_simulated_figure_says_so_everywhere(name: str, dataset: Simulated) -> None:
-    said = words(draw(name, Data(dataset(name))))
-    assert "simulated throughput (Gbit/s)" in said and "computed from a model, not measured" in said
-
-
 def test_origins_grow_to_the_right_and_values_of_ours_are_marked(dataset: Simulated) -> None:
     data = Data(dataset("chep2023_fig4"))
     vars(data)["summary"] = data.summary.sel(cores=[8, 16, 128], rtt=[20, 120])
@@ -417,35 +442,3 @@ def test_the_notebook_runs(tmp_path: Path, dataset: Simulated, monkeypatch: pyte
     for claim in space["shown"].claims:
         assert f"### {claim.verdict.claim.name}: {claim.word}" in said
     assert "*Follows from an assumption (saturation" in said
-
-
-FILES = {"file_size": {4 * 10**9}, "tcp_buffer": {10**9}, "mtu": {9000}}
-
-
-LAYERS = {"network", "memory_to_memory", "memory_to_disk", "disk_to_disk"}
-
-
-@pytest.mark.parametrize(
-    ("name", "published"),
-    [
-        ("chep2023_fig3", {"origins": {13}, "rtt": {3}, "bandwidth": {400}}),
-        ("chep2024_fig4", {"origins": {2}, "cores": {32}, "bandwidth": {100}, **FILES}),
-        ("chep2024_fig5", {"origins": {4}, "cores": {64}, "bandwidth": {100, 200}, **FILES}),
-        ("chep2024_fig6", {"origins": {8}, "cores": {128}, "bandwidth": {200}, **FILES}),
-        ("chep2024_fig7", {"origins": {8}, "cores": {128}, "bandwidth": {200, 400}, **FILES}),
-        ("chep2024_fig8", {"origins": {8}, "cores": {128}, "bandwidth": {400}, **FILES}),
-        ("usatlas2007", {"streams": {1, 2, 4, 8, 12}, "layer": LAYERS}),
-    ],
-)
-def test_a_sweep_has_the_published_set_up(name: str, published: dict[str, set[Any]]) -> None:
-    assert {key: {cell.value(key) for cell in grid(name).cells} for key in published} == published
-
-
-def test_axes_reach_as_far_as_the_published_ones() -> None:
-    assert len(grid("chep2023_fig4").cells) >= 1500
-    # Origins of 100 Gbit/s each: more are more than the hosts carry.
-    for name, ends in {"streams": (1, 520), "rtt": (0.1, 120), "cores": (8, 128), "origins": (1, 4)}.items():
-        values = grid("chep2023_fig4").axes[name]
-        assert (min(values), max(values)) == ends
-    assert 520 in grid("chep2023_fig3").axes["streams"]
-    assert grid("usatlas2007").axes["tcp_buffer"][-2:] == (4_000_000, 8_000_000)

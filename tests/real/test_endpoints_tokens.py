@@ -45,8 +45,9 @@ def issuer(storage: Storage) -> Issuer:
     return storage.issuer
 
 
-@pytest.mark.parametrize("mode", ["pull", "push"])
-@pytest.mark.parametrize(("tool", "profile"), [("curl", "wlcg"), ("native", "scitokens")])
+@pytest.mark.parametrize(
+    ("tool", "profile", "mode"), [("curl", "wlcg", "pull"), ("native", "scitokens", "push")]
+)
 def test_a_cell_with_a_token_for_each_end(
     storage: Storage, tmp_path: Path, tool: str, profile: str, mode: str
 ) -> None:

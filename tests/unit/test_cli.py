@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 import yaml
 from click.shell_completion import BashComplete
-from tpcsweep.cli import main, options
+from tpcsweep.cli import main
 from tpcsweep.common.files import write_text
 from tpcsweep.running import progress, run_lock, staging
 from tpcsweep.sweeps.study import Configuration, cell_spec
@@ -267,12 +267,3 @@ def test_a_crate_of_a_dataset_from_elsewhere_contains_no_sweep() -> None:
     assert json.loads(done.stdout) == {"folder": "packed", "archive": "packed.zip"}
     assert not Path("packed/config").exists()
     assert "The crate contains no sweep" in done.stderr
-
-
-def test_a_full_disk_is_an_error_of_every_command() -> None:
-    with (
-        pytest.raises(click.ClickException, match=r"results/x: No space left.* Make room") as raised,
-        options.exit_on(),
-    ):
-        raise OSError(28, "No space left on device", "results/x")
-    assert raised.value.exit_code == 2

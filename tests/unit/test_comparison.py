@@ -13,7 +13,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.analysis import comparison, comparison_plots
-from tpcsweep.analysis.comparison import Comparison, ComparisonError, compare, gate_failures, load_side
+from tpcsweep.analysis.comparison import ComparisonError, compare, gate_failures, load_side
 from tpcsweep.analysis.sides import read_side
 from tpcsweep.data import folding, run_effects
 from tpcsweep.data.labels import STATUS, flag_masks
@@ -37,17 +37,14 @@ def made(
     return synthetic.bare(found, half, axes | {"repetition": [*range(1, repetitions + 1)]})
 
 
-def any_different(found: Comparison) -> bool:
-    verdicts = [found.overall.verdict, *found.parts["verdict"], *found.cells["verdict"]]
-    return bool({*verdicts} - {SAME})
-
-
 @pytest.mark.parametrize(("repetitions", "luck"), [(1, 0.02), (3, 0.0)])
-def test_of_equals_nothing_at_all_is_called_different_in_95_percent(repetitions: int, luck: float) -> None:
-    """48 cells, 14 values and the overall effect; each single measurement has luck of its own besides its noise."""
-    runs = [[made(seed + at, repetitions, between=luck) for at in (0, 500)] for seed in range(20)]
-    # At 5 % more than 4 of 20 differ in 1 of 390.
-    assert sum(any_different(compare(*both)) for both in runs) <= 4
+def test_of_equals_nothing_at_all_is_called_different(repetitions: int, luck: float) -> None:
+    """48 cells, 14 values and the overall effect; each single measurement has luck of its own besides its noise.
+
+    `benchmarks/held_out.py` has the rate.
+    """
+    found = compare(*(made(seed, repetitions, between=luck) for seed in (0, 500)))
+    assert {found.overall.verdict, *found.parts["verdict"], *found.cells["verdict"]} == {SAME}
 
 
 def test_single_measurements_have_the_share_by_which_runs_differ() -> None:
@@ -306,7 +303,7 @@ def test_a_part_of_a_dataset_is_a_side(results: Path, tmp_path: Path, name: str)
         "tools:rtt=5 MB": "base, rtt: given '5 MB', allowed: a time such as",
         "tools:tol=curl": "for tol: tool[?] one of rtt, tool, streams, repetition",
         "text.nc": "text.nc: dataset: given a file that cannot be read: it is no file of NetCDF 4",
-        "other.nc": "other.nc: dataset: given a dataset without flags.*allowed: a dataset of tpcsweep",
+        "other.nc": "other.nc: dataset: given a dataset without .*flags.*allowed: a dataset of tpcsweep",
     }.items(),
 )
 def test_a_wrong_side_is_named(results: Path, text: str, message: str, monkeypatch: Any) -> None:

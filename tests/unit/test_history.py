@@ -60,10 +60,9 @@ def test_steps_are_changes_and_one_run_apart_is_none(shape: Any, where: Any, ste
     assert list(changes(logs)) == found
 
 
-def test_histories_without_a_change_ring_no_more_often_than_is_said() -> None:
-    found = sum(bool(changes(noise(16, 6, 1000 + seed))) for seed in range(40))
-    share = change_points.SIGNIFICANT
-    assert found <= 40 * share + 3 * math.sqrt(40 * share * (1 - share))
+def test_a_history_without_a_change_has_none() -> None:
+    """`benchmarks/history.py` has the rate of false alarms."""
+    assert not changes(noise(16, 6, 1000))
 
 
 @settings(max_examples=5)

@@ -7,7 +7,6 @@ import base64
 import http.client
 import json
 import os
-import re
 import select
 import socket
 import threading
@@ -225,14 +224,6 @@ def test_threads_that_are_refused_together_renew_once(folder: Path, tmp_path: Pa
         assert [future.exception() for future in asked] == [None] * 8
 
 
-def test_a_token_that_stays_wrong_is_refused_once(folder: Path, tmp_path: Path) -> None:
-    with PlayedApi(folder=folder) as server:
-        server.accepted = lambda _: False
-        with pytest.raises(ClusterError, match="does not accept the credentials"):
-            connect(tmp_path, server, folder)
-        assert len(server.asked) == 1
-
-
 # Kubeconfigs
 
 
@@ -258,43 +249,6 @@ def test_kubeconfigs_are_merged(folder: Path, tmp_path: Path, monkeypatch: pytes
         assert [who for _, _, who in server.asked] == ["Bearer one", "Bearer two"]
         with pytest.raises(ClusterError, match=r"no usable kubeconfig: .*three"):
             api.connect_cluster(kubernetes(context="three"))
-
-
-# Refusals
-
-
-FORBIDDEN = (
-    'pods "tpc-0a1b2c" is forbidden: User "jane" cannot get resource "pods/exec" in API group "" '
-    'in the namespace "sweeps"'
-)
-LACKS = rf"{re.escape(FORBIDDEN)} \(403\)"
-
-
-def told(server: PlayedApi, *answers: int) -> str:
-    """Why the hub cannot be asked anything of a server that gives these answers, and then refuses for ever."""
-    server.words = FORBIDDEN
-    rest = iter(answers)
-    server.refuse = lambda _: next(rest, 403)
-    talk = Session(server.cluster(), "tpc-0a1b2c", 3600.0, lambda _: None)
-    with pytest.raises(SessionError) as raised:
-        talk.ask("clock")
-    talk.close()
-    return str(raised.value)
-
-
-def test_a_right_that_is_lacking_ends_a_conversation_soon_and_is_told_in_one_line(
-    server: PlayedApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "REFUSED_SECONDS", 0.1)
-    assert re.fullmatch(rf"tpc-0a1b2c is out of reach for \d+ s: {LACKS}", told(server))
-    assert server.asked[0][1].startswith("/api/v1/namespaces/default/pods/tpc-0a1b2c/exec?")
-
-
-def test_a_server_that_is_starting_is_waited_for(server: PlayedApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REFUSED_SECONDS", 0.0)
-    monkeypatch.setattr(module, "PAUSE", 0.01)
-    assert re.search(LACKS, told(server, 403, 503, 503, 503))
-    assert len(server.asked) == 6  # what is refused is asked once more
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,20 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.common.errors import FaultError
 from tpcsweep.data.flags import BROKEN
-from tpcsweep.deploying.xrootd import monitoring, server_config
+from tpcsweep.deploying.xrootd import server_config
 from tpcsweep.measuring.readings import quantity_at, sampled_series
 from tpcsweep.measuring.sampler import Readings, Table
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.kubernetes import site, testbed
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
-from tpcsweep.testbeds.kubernetes.pod.agent import CopyReports
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.pod.messages import encoded
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
 
 from tests.support import synthetic
-from tests.support.records import RECORD, datagram
 
 
 def inbox(fault: str | None = None, own: bool = False) -> Inbox:
@@ -84,15 +82,6 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
     assert [message["client"].get("name") for message in said[:-1]] == ["slow", "fast", None]
     assert said[0]["client"]["arrival"] == ["dst2", 5.0, 10]  # of the origin that has the file
     assert said[-1] == {"gone": CLIENT}
-
-
-def test_an_agent_tells_of_copies_as_their_server_does() -> None:
-    told: list[monitoring.Copy] = []
-    CopyReports(lambda *, copy: told.append(copy)).datagram_received(
-        datagram(RECORD), (monitoring.LOOPBACK, 1)
-    )
-    [(name, _, _, *rest)] = told
-    assert (name, rest) == ("c7.3.12", [4, 1024, 0, "pull"])
 
 
 EVICTED, CRASHED = "pod src1: Evicted: low on memory", "pod src1: Error: container servers ended"

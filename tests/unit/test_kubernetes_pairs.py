@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs that a cluster's nodes make: which there are, which a deployment takes or waits for, where its client goes."""
 
-import contextlib
 import itertools
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -168,34 +166,6 @@ def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(ser
     assert pair.client.podTemplate == {**annotated["podTemplate"], "spec": beside}
     assert node_selector(told.client.podTemplate) == {"role": "client"}
     assert alone.client.podTemplate == {}
-
-
-def test_waiting_for_nodes_in_use_holds_nothing(
-    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    log, stages, identifiers = list[str](), list[str](), set[str]()
-    in_use = [True, True, False]
-
-    @contextlib.contextmanager
-    def running(_: object, naming: Naming, *__: object) -> Iterator[str]:
-        identifiers.add(naming.identifier)
-        if in_use.pop(0):
-            raise OccupiedError("0/3 nodes are available")
-        yield "pods"
-        log.append("torn down")
-
-    monkeypatch.setattr(testbed, "deployed_objects", running)
-    monkeypatch.setattr(testbed, "LET_GO_SECONDS", 0.0)
-    monkeypatch.setattr(testbed.signals, "restore_signals", lambda: log.append("heeded"))
-    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
-    request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, stages.append)
-    with testbed.running_pods(server.cluster(), kubernetes(), request) as pods:
-        assert pods == "pods"
-        log.append("up")
-    assert log == ["heeded", "heeded", "up", "torn down"]
-    assert len(identifiers) == 3
-    said = "waiting for nodes that other deployments use: 0/3 nodes are available"
-    assert stages == ["deploying rtt=20", said, "deploying rtt=20", "deploying rtt=20"]
 
 
 def test_nothing_watches_pods_of_a_deployment_that_was_refused(server: PlayedApi, tmp_path: Path) -> None:

@@ -3,49 +3,19 @@
 
 import asyncio
 import json
-import os
-import re
 import socket
-import threading
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from tpcsweep.deploying.linux.cgroups import Hierarchy
 from tpcsweep.deploying.paths import network_path
-from tpcsweep.deploying.xrootd import releases
-from tpcsweep.measuring import machine
 from tpcsweep.testbeds.kubernetes.pod import (
     messages,
     network,
     pod_files,
     server_container,
-    server_programs,
     watched,
 )
-
-from tests.support.releases import folder_of
-from tests.support.workflow import wait_until
-
-
-def test_a_container_hands_over_its_counters_and_its_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 10\nnr_throttled 4\n")
-    monkeypatch.setattr(server_container, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
-    monkeypatch.setattr(machine, "THREAD_INTERVAL", 0.0)
-    monkeypatch.setattr(watched, "process_ids", lambda _: [os.getpid()])
-    for module in (pod_files, watched):
-        monkeypatch.setattr(module, "SERVER_CONTAINER_SOCKET", tmp_path / "socket")
-    server = threading.Thread(target=server_container.taken)
-    server.start()
-    beside = watched.Container().programs("source")
-    server.join()
-    assert beside.read()["source_cpu"] == 2.5
-    assert beside.totals() == {"source_periods": 10, "source_throttled_periods": 4}
-    with socket.socket() as ours:
-        assert os.fstat(ours.fileno()).st_ino in beside.tcp_sockets()
-    wait_until(lambda: beside.read()["source_thread"] > 0, "this process has used some CPU")
 
 
 def test_a_server_whose_sockets_the_node_hides_may_be_busy() -> None:
@@ -70,35 +40,6 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
     monkeypatch.setattr(pod_files, "PRIVATE", tmp_path / "private")
     laid_out = server_container.credentials()
     assert [(laid_out / name).read_text() for name in ("authdb", "ca/1.0")] == ["authdb", "ca--1.0"]
-
-
-@pytest.mark.parametrize(
-    ("release", "expected"),
-    [
-        ("5.8.1", "{'release': '5.8.1', 'version': '5.8.1'}"),
-        ("5.9.9", "the image has no .*/5.9.9; it has system and of others 5.4.0, 5.8.1: add it"),
-        ("5.4.0", "xrootd 5.4.0 is 5.4.0, allowed: 5.5.0 or later"),
-    ],
-)
-def test_a_server_container_says_its_release_or_why_it_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, expected: str
-) -> None:
-    for version in ("5.4.0", "5.8.1"):
-        folder_of(tmp_path / version, f"v{version}")
-    ours, theirs = socket.socketpair()
-    monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
-    for name in ("end_on_term", "credentials", "taken", "fail"):
-        monkeypatch.setattr(server_container, name, mock.Mock(return_value=[theirs]))
-    program = server_programs.main("src1", "server", release, "1213", "xrootd")
-    container = threading.Thread(target=asyncio.run, args=(program,))
-    container.start()
-    ours.settimeout(30)  # where the container has died, nobody answers
-    with ours, ours.makefile() as lines:
-        ours.sendall(b'{"id": 7, "do": "release", "with": {}}\n')
-        number, said = json.loads(lines.readline()).values()
-    container.join()
-    assert number == 7
-    assert re.search(expected, str(said))
 
 
 def test_an_agent_answers_each_request_and_tells_when_its_other_end_is_gone() -> None:

@@ -137,24 +137,6 @@ def test_what_is_given_is_searched_and_no_measurement_is_above_the_bandwidth() -
     assert "Of rtt" not in notes
 
 
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [
-        ({"target": 1}, "rtt: given nothing, allowed: this key is needed, for rtt varies in the data: 2 ms"),
-        ({"target": None, "rtt": 20}, "target: given nothing, allowed: this key is needed"),
-        ({"target": "1 GB", "rtt": 20}, "target: given '1 GB', allowed: 1 Gbit/s or 1 GB/s? a rate"),
-        ({"target": 1, "rtt": "5 MiB"}, "rtt: given '5 MiB', allowed: a time"),
-        ({"target": 1, "rtt": [5, 6]}, "rtt: given a list, allowed: one value"),
-        ({"target": 1, "rtt": 20, "stream": 4}, "stream: given an unknown key, allowed: streams?"),
-        ({"target": 1, "rtt": 20, "probability": 1}, "probability: given 1, allowed: a fraction"),
-    ],
-)
-def test_wrong_questions_are_refused(question: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        plan(Known(), **question)
-    assert text in str(error.value)
-
-
 def test_what_was_measured_is_among_the_settings() -> None:
     values = {"cores": (0.1, 0.2, 0.4), "streams": (1.0, 50.0, 77.0, 200.0)}
     domain = Domain({"cores": (0.1, 0.4), "streams": (1.0, 200.0), "rtt": (2.0, 80.0)}, {}, {}, values)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]
 
+from tpcsweep.common.files import file_kind
 from tpcsweep.data.importing.formats import DOCUMENTS, TABLES, VARIABLES, Row, axis_settings
 from tpcsweep.data.importing.import_settings import Import
 from tpcsweep.data.importing.table_import import read_table
@@ -48,7 +49,16 @@ def read_results(file: Path) -> Results:
         "JSON with a result of iperf3, flent or pScheduler, or CSV of k8s-netperf or the testing-harness. "
         f"A table needs settings: tpcsweep import SETTINGS.yaml {file}"
     )
-    raise refused("", "; ".join(skipped) or "nothing of a known program", allowed, str(file))
+    raise refused("", "; ".join(skipped) or _kind(file) or "nothing of a known program", allowed, str(file))
+
+
+def _kind(file: Path) -> str:
+    """Return the kind of a file that is no text, or ""."""
+    try:
+        with file.open("rb") as opened:
+            return file_kind(opened.read(8))
+    except OSError:
+        return ""
 
 
 def _text(file: Path) -> str:

@@ -97,7 +97,9 @@ def _owner(folder: Path) -> Owner | None:
         return None
 
 
-def teardown(folder: Path, children: Sequence[subprocess.Popen[bytes]] = ()) -> None:
+def teardown(  # noqa: C901, the complexity is that of all its steps, which are small functions
+    folder: Path, children: Sequence[subprocess.Popen[bytes]] = ()
+) -> None:
     """Remove a deployment: processes, logs (after copying), mounts, namespaces, cgroups and its folder.
 
     Every step runs, even after a failed one. `children` are the deployment's processes that the caller started.
