@@ -52,7 +52,7 @@ class Pods:
             with mock.patch.object(
                 agent, "Watched", lambda *_, of=name: mock.Mock(sample=lambda: self._look(of))
             ):
-                await ask("describe", peers=[])
+                await ask("describe", peers=[], sysctls=[])
             self._hub.agents[name] = ask
         client = mock.Mock(
             readings=lambda: {k: v for k, v in self._look(CLIENT)._asdict().items() if k != "time"}

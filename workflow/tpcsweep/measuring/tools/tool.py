@@ -106,6 +106,8 @@ class Tool(ABC):
     """
 
     name: str
+    order: int = 100
+    """Place in lists of tools: lower ones come first, equal ones by name."""
     place: Place = "client"
     protocol: Literal["https", "root", "gridftp", "iperf3"] = "https"
     """Protocol to the servers. XRootD speaks https and root; other servers are `services`."""
@@ -190,8 +192,8 @@ class Worker(Tool):
         """Return the command line of the process, without secrets."""
 
     def main_command(self, python: str, module: str, *arguments: str) -> list[str]:
-        """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.measuring.tools.registry`."""
-        call = f"import sys; from tpcsweep.measuring.tools.registry import {module}; {module}.main(*sys.argv[1:])"
+        """Return the command line that runs `main(*arguments)` of a module of this package."""
+        call = f"import sys; from tpcsweep.measuring.tools import {module}; {module}.main(*sys.argv[1:])"
         return [python, "-P", "-c", call, *arguments]
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:

@@ -16,12 +16,13 @@ from kubernetes.client import V1Job, V1Pod, VersionApi
 from tpcsweep.common import signals
 from tpcsweep.common.errors import BrokenError, FaultError
 from tpcsweep.data.flags import BROKEN
+from tpcsweep.deploying.linux.sysctls import mismatches
 from tpcsweep.deploying.paths.network_path import Path, PathError, describe_limit
 from tpcsweep.deploying.paths.rates import FoundPath
 from tpcsweep.deploying.xrootd.server_config import place_of
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Client, ClientError
-from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.parameters import Parameters, parameters_by_sysctl
 from tpcsweep.sweeps.study import Configuration
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.interface import Finding, Request, TeardownError
@@ -289,9 +290,13 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         session.tell([server.name], "own", address=server.address)
         if server.role == "server" and server.manager:
             session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
+    read = [*parameters_by_sysctl(objects.KIND), "net.ipv4.tcp_no_metrics_save"]
     for side, other in OTHERS:
-        described |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
-    _require_congestion_control(described, wanted.congestion_control)
+        peers = sides[other].addresses
+        described |= session.tell(sides[side].names, "describe", peers=peers, sysctls=read)
+    needed = objects.sysctls_in_pods(settings, wanted)
+    for server in pods.servers:
+        _require_sysctls(server.name, needed, described[server.name]["sysctls"])
     release = agreed(session.tell([server.name for server in pods.servers], "release"))
     connected = time.monotonic()
     emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
@@ -337,14 +342,13 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     return site
 
 
-def _require_congestion_control(described: Told, wanted: str) -> None:
-    for name, description in described.items():
-        in_force = description.get("sysctls", {}).get("net.ipv4.tcp_congestion_control", wanted)
-        if in_force != wanted:
-            raise PathError(
-                f"{name}: congestion_control is {in_force}, asked for {wanted}: "
-                "name what the nodes use first in congestion_controls of the testbed's file"
-            )
+def _require_sysctls(server: str, needed: Mapping[str, str], found: Mapping[str, str]) -> None:
+    for name, why in mismatches(needed, found):
+        parameter = parameters_by_sysctl(objects.KIND)[name]
+        fix = f"choose a value of {parameter} that the node keeps"
+        if parameter == "congestion_control":
+            fix = "name what the nodes use first in congestion_controls of the testbed's file"
+        raise PathError(f"{server}: {why} ({parameter} of the sweep): {fix}")
 
 
 def _provenance(

@@ -37,9 +37,9 @@ async def serve(
     def say(**fields: object) -> None:
         writer.write(encoded(**fields))
 
-    def describe(peers: list[str]) -> dict[str, Any]:
+    def describe(peers: list[str], sysctls: list[str]) -> dict[str, Any]:
         """Describe machine and network towards the other side's origins, and watch connections to them."""
-        description = network.describe_network(peers)
+        description = network.describe_network(peers, sysctls)
         watched = Watched(servers, ports.server, description["interfaces"], peers)
         verbs["remove"] = watched.files.remove
         verbs["present"] = watched.files.present
