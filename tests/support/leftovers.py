@@ -49,9 +49,9 @@ def _ours(process: psutil.Process) -> str | None:
         return None
     ours = (
         name in PROGRAMS
-        or "tpcsweep.measuring.client.client_process" in command
+        or "tpcsweep.measuring.client" in command
         or any(
-            "gfal-copy" in word or "tpcsweep.measuring.tools.registry import" in word for word in command[:4]
+            "gfal-copy" in word or "tpcsweep.measuring.tools import" in word for word in command[:4]
         )
     )
     return f"{process.pid} {name}" if ours else None

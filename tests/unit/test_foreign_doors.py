@@ -219,7 +219,7 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("end", [0, 1])
 def test_no_tool_sends_a_credential_by_http(secrets: Path, tmp_path: Path, end: int) -> None:
-    command = [sys.executable, "-m", "tpcsweep.measuring.client.client_process", str(secrets), str(tmp_path)]
+    command = [sys.executable, "-m", "tpcsweep.measuring.client", str(secrets), str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with foreign_door() as door, processes.start(command, processes.python(tmp_path), **pipes) as process:
         client, urls = process_client(process), ["https://127.0.0.1:1/test", "https://127.0.0.1:1/test"]

@@ -14,7 +14,7 @@ from tpcsweep.testbeds.interface import Finding, Testbed
 
 def load_testbed(kind: str) -> Testbed:
     """Import the testbed of a kind, without the libraries of other kinds."""
-    return cast(Testbed, import_module(f"tpcsweep.testbeds.interface.{kind}.testbed"))
+    return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
 
 
 def require(configuration: Configuration) -> None:

@@ -24,7 +24,7 @@ def require_supported(configuration: Configuration) -> None:
 def check(configuration: Configuration) -> list[Problem]:
     """List the parameters that the testbed does not support, and the problems that its own checks find."""
     # Imported by name: a testbed's modules import this one, and a run needs only its own kind.
-    of_testbed = import_module(f"tpcsweep.testbeds.interface.{configuration.testbed.kind}.checks")
+    of_testbed = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.checks")
     problems: list[Problem] = of_testbed.check(configuration)
     return [*broken(_unsupported(configuration), configuration), *problems]
 

@@ -192,7 +192,7 @@ class Worker(Tool):
         """Return the command line of the process, without secrets."""
 
     def main_command(self, python: str, module: str, *arguments: str) -> list[str]:
-        """Return the command line that runs `main(*arguments)` of a module of this package."""
+        """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.measuring.tools`."""
         call = f"import sys; from tpcsweep.measuring.tools import {module}; {module}.main(*sys.argv[1:])"
         return [python, "-P", "-c", call, *arguments]
 

@@ -83,7 +83,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         home = private / "client"
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
-        command = [sys.executable, "-m", "tpcsweep.measuring.client.client_process", str(private), str(home)]
+        command = [sys.executable, "-m", "tpcsweep.measuring.client", str(private), str(home)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
         process = processes.start(command, processes.python(home), start_new_session=True, **pipes)
         undo.callback(_ended, process)

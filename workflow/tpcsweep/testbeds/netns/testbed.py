@@ -32,6 +32,7 @@ from tpcsweep.deploying.xrootd.monitoring import Monitor
 from tpcsweep.deploying.xrootd.obtaining import obtain
 from tpcsweep.deploying.xrootd.releases import ReleaseError
 from tpcsweep.measuring import provenance
+from tpcsweep.measuring.cell import measure as measure
 from tpcsweep.measuring.client.client_process import Client, ClientError, process_client
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Place
@@ -271,7 +272,7 @@ class _Deployment:
         elsewhere = node != "client"
         home = self.folder / "nodes" / (f"client.{node}" if elsewhere else node)
         home.mkdir(mode=0o700)
-        command = [sys.executable, "-m", "tpcsweep.measuring.client.client_process", str(secrets), str(home)]
+        command = [sys.executable, "-m", "tpcsweep.measuring.client", str(secrets), str(home)]
         return process_client(
             self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere)
         )
