@@ -83,9 +83,7 @@ def test_nothing_runs_on_after_a_stop(clusters: NetnsSite, tool: str) -> None:
     client = streaming(clusters, tool, 3, "redirector")
     wait_until(lambda: clusters.read().connections >= 3, "all streams have a connection")
     ours = psutil.Process().children(recursive=True)  # tests beside this one have workers, too
-    [worker] = [
-        each for each in ours if "tpcsweep.measuring.tools import" in " ".join(each.cmdline())
-    ]
+    [worker] = [each for each in ours if "tpcsweep.measuring.tools import" in " ".join(each.cmdline())]
     assert [event for event in client.stop() if event["event"] == "end"] == []
     assert not worker.is_running()
     clusters.settle()

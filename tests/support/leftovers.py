@@ -50,9 +50,7 @@ def _ours(process: psutil.Process) -> str | None:
     ours = (
         name in PROGRAMS
         or "tpcsweep.measuring.client" in command
-        or any(
-            "gfal-copy" in word or "tpcsweep.measuring.tools import" in word for word in command[:4]
-        )
+        or any("gfal-copy" in word or "tpcsweep.measuring.tools import" in word for word in command[:4])
     )
     return f"{process.pid} {name}" if ours else None
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from tpcsweep.cli.sweeps import grid_summary, grid_table
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps import units
-from tpcsweep.sweeps.parameters import WORD, Parameters, complete, testbeds
+from tpcsweep.sweeps.parameters import WORD, Parameters, complete, supporting_testbeds
 from tpcsweep.sweeps.problems import ConfigurationError, quoted
 from tpcsweep.sweeps.study import cell_spec
 from tpcsweep.testbeds import support
@@ -108,7 +108,8 @@ def test_a_parameter_that_a_testbed_lacks_is_refused(root: Path) -> None:
     )
     assert said in str(support.check(configuration)[0])
     assert all(
-        set(testbeds(name)) and set(testbeds(name)) <= TESTBEDS.keys() for name in Parameters.model_fields
+        set(supporting_testbeds(name)) and set(supporting_testbeds(name)) <= TESTBEDS.keys()
+        for name in Parameters.model_fields
     )
 
 

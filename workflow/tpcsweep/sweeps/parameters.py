@@ -209,7 +209,7 @@ BEFORE: Mapping[str, Value] = {name: before.value for name, before in _annotatio
 """Parameters that were added later, with the values that cells had before."""
 
 
-def testbeds(parameter: str) -> tuple[str, ...]:
+def supporting_testbeds(parameter: str) -> tuple[str, ...]:
     """Return the kinds of testbeds that support a parameter."""
     return tuple(kind for name, each in _annotations(Testbeds) if name == parameter for kind in each.kinds)
 
@@ -276,7 +276,7 @@ def tag(value: object) -> str:
 def about_support(parameter: str) -> str:
     """Return the testbeds that support a parameter, and its sysctls, for documentation."""
     names = ", ".join(sysctl.name for name, sysctl in _annotations(Sysctl) if name == parameter)
-    return ", ".join(testbeds(parameter)) + (f"; sysctl {names}" if names else "")
+    return ", ".join(supporting_testbeds(parameter)) + (f"; sysctl {names}" if names else "")
 
 
 def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
