@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets as others read them: Zarr, and tables as CSV."""
+"""Datasets as others read them: Zarr, tables as CSV, and the monitoring lines of 2007."""
 
 import csv
 import io
@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lines import monitoring_lines
 from tpcsweep.data import folding, labels
 from tpcsweep.data.exporting import zarr
 from tpcsweep.data.importing.table_import import read_table
@@ -83,3 +84,29 @@ def test_pandas_reads_numbers_as_numbers_and_a_table_without_rows_has_its_head(t
     expected = {"limit": ["'=1+1", "-5"], "throughput": [-0.123457, 0.0], **kept, "site": ["'@a", "b"]}
     assert table.to_dict("list") == {"'-x": ["'+a", "b"], **expected}
     assert frame["limit"].tolist() == ["=1+1", "-5"]  # the table itself is left alone
+
+
+def test_monitoring_lines_have_the_published_form(tmp_path: Path) -> None:
+    axes = {
+        "cores": [0.5, None],
+        "streams": [1, 12],
+        "tcp_buffer": [8_000_000, 8 * 2**20],
+        "repetition": [1, 2],
+    }
+    failed = [{"cores": 0.5, "streams": 1, "tcp_buffer": 8_000_000, "repetition": 1}]
+    folded = folding.fold(synthetic.write_sweep(tmp_path, axes, failed=failed), axes)
+    summary = folded.summary.assign_attrs(testbed="=1+1,\nx", testbed_kind="simulation")
+    summary = summary.assign_coords(tool="xrdcp", layer="disk_to_disk")
+    fields = [line.split(", ") for line in monitoring_lines(summary, folded.samples)]
+    assert len({(row[0], row[4]) for row in fields}) == len(fields) == 2 * (16 - 1)
+    assert [int(row[0]) for row in fields] == sorted(int(row[0]) for row in fields)
+    where = {"cores": np.inf, "streams": 12, "tcp_buffer": 8_000_000, "repetition": 1}
+    cell = summary.sel(where)
+    ended = cell.started.values.astype("datetime64[ms]").astype(int) + 1000 * float(cell.duration)
+    for kind, value in (("avg", folded.samples.goodput.sel(where).mean()), ("max", cell.throughput_max)):
+        name = f"xrootd_d2d_{kind}_12s_08m_cores=none_tcp_buffer=8000000"
+        [row] = [row for row in fields if row[4] == name and row[0] == f"{ended:.0f}"]
+        assert row[1:4] == ["simulated:=1+1 x", "demo", "source->destination"]
+        assert float(row[5]) == pytest.approx(125 * float(value), rel=1e-5)
+    with pytest.raises(ValueError, match="no times of measurement"):
+        monitoring_lines(summary.assign(started=summary.started.where(summary.streams > 1)), folded.samples)

@@ -22,7 +22,7 @@ from tpcsweep.data import tables as dataset
 from tpcsweep.data.folding import Folded
 from tpcsweep.data.importing import table_import
 from tpcsweep.data.importing.import_settings import Import, variable_dimension
-from tpcsweep.data.importing.iperf3 import read_results
+from tpcsweep.data.importing.programs import read_results
 from tpcsweep.data.importing.table_import import import_notes, import_rows, import_table, read_table
 from tpcsweep.data.variables import SUMMARY
 from tpcsweep.pages import figures
@@ -233,7 +233,7 @@ IPERF3: dict[str, Any] = {
         "sender_tcp_congestion": "bbr",
     },
 }
-REVERSE = {"direction": "reverse"}
+REVERSE, UDP = {"direction": "reverse"}, {"series": "UDP", "streams": 1}
 BACK = {"sum_received_bidir_reverse": {"bits_per_second": 1e9, "seconds": 3}, "sum_sent_bidir_reverse": {}}
 BOTH = {"start": IPERF3["start"], "end": IPERF3["end"] | BACK}
 UNREACHED = {"start": {}, "intervals": [], "end": {}, "error": "unable to connect"}
@@ -242,38 +242,100 @@ SERVER = {
     "start": IPERF3["start"] | {"accepted_connection": {}},
     "end": IPERF3["end"] | {"sum_received": DARK, "sum_sent": {"bits_per_second": 1e9}},
 }
+PSCHEDULER: dict[str, Any] = {
+    "test": {"type": "throughput", "spec": {"dest": "b", "parallel": 4, "congestion": "bbr"}},
+    "tool": {"name": "iperf3"},
+    "result": {
+        "succeeded": True,
+        "summary": {"summary": {"throughput-bits": 2e9, "receiver-throughput-bits": 1e9}},
+    },
+}
 EVENTS = "".join(json.dumps({"event": key, "data": IPERF3[key]}) + "\n" for key in IPERF3)
+SENT = {"succeeded": True, "summary": {"summary": {"throughput-bits": 2e9}}}
+MBITS = {
+    "TCP upload::1": 10, "TCP upload::2": 20, "TCP upload avg": 15, "TCP upload sum": 30, "TCP totals": 30, "UDP": 5
+}  # fmt: skip
+FLENT = {
+    "metadata": {
+        "NAME": "tcp_nup", "TITLE": "", "HOST": "b", "LENGTH": 10,
+        "SERIES_META": {name: {"UNITS": "Mbits/s", "MEAN_VALUE": mean} for name, mean in MBITS.items()}
+        | {"Ping (ms)": {"UNITS": "ms", "MEAN_VALUE": 1}},
+    },
+    "results": {}, "version": 3,
+}  # fmt: skip
+K8S = """\
+Driver,Profile,Parallelism,Burst,Confidence metric - low,Confidence metric - high,Avg Throughput,Throughput Metric
+netperf,TCP_STREAM,1,0,900,1100,1000.000000,10^6bits/s
+uperf,TCP_STREAM,1,0,0,0,2000.000000,Mbps
+netperf,TCP_RR,1,0,1,2,15000.5,OP/s
+"""
+HARNESS = """\
+,UUID,ALIAS,TIMESTAMP,STREAMS,PACING,{},LATENCY (mean),RETRANSMITS,CONGESTION (Sender),BYTES (Receiver)
+0,a1,hostA,2021-06-28,1,1gbit,1010,1000,30000.5,5,cubic,7
+1,a2,hostB,2021-06-28,1,1gbit,2010,2000,,5,cubic,7
+2,a3,hostB,2021-06-28,4,1gbit,990,980,31000,5,bbr,7
+3,a4,hostB,2021-06-28,1,1gbit,1000,9000,31000,5,bbr,7
+""".format("THROUGHPUT (Sender),THROUGHPUT (Receiver)")
 
 
-def read(folder: Path, content: str) -> Folded:
-    file = folder / "runs.json"
-    file.write_text(content)
+def read(folder: Path, content: str | bytes, name: str = "runs.json") -> Folded:
+    file = folder / name
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
     settings, rows, skipped = read_results(file)
     return import_rows(settings, rows, file, "runs", skipped)
 
 
-def test_a_result_of_iperf3_needs_no_settings(tmp_path: Path) -> None:
-    summary = read(tmp_path, json.dumps([IPERF3, BOTH])).summary
-    assert summary.throughput.sel(direction="forward").values.ravel().tolist() == [3.0, 3.0]
-    assert float(summary.throughput.sel(direction="reverse", repetition=1).item()) == 1.0
-    assert (summary.streams.values.tolist(), summary.tool.item()) == ([2], "iperf3")
-    figures = read(tmp_path, json.dumps(IPERF3)).summary.squeeze()
-    assert [float(figures[name]) for name in ("rtt_loaded", "retransmits", "duration")] == [0.5, 4, 3]
-    assert figures.congestion_control == "bbr"
+@pytest.mark.parametrize(
+    ("name", "content", "cells"),
+    [
+        ("statistics.csv", HARNESS, [({"alias": "hostA"}, 1e-6), ({"alias": "hostB"}, 2e-6)]),
+        ("run.json", json.dumps(IPERF3), [({"streams": 2}, 3.0)]),
+        ("runs.json", json.dumps([IPERF3, BOTH]), [({"repetition": 2}, 3.0), (REVERSE, 1.0)]),
+        ("log.txt", f"{json.dumps(UNREACHED)}{json.dumps(IPERF3)}", [({}, 3.0)]),
+        ("stream.json", EVENTS * 2, [({"repetition": 2}, 3.0)]),
+        ("src-cmd:10.0.0.1:1", f"Task URL:\n{json.dumps(PSCHEDULER)}\nNo more.", [({"streams": 4}, 1.0)]),
+        ("sent.json", json.dumps(SENT), [({}, 2.0)]),
+        ("result.json", json.dumps(PSCHEDULER["result"]), [({"streams": 1}, 1.0)]),
+        ("up.flent.gz", gzip.compress(json.dumps(FLENT).encode(), mtime=0), [({"streams": 2}, 0.03), (UDP, 0.005)]),
+        ("result-1.csv", K8S, [({"tool": "netperf"}, 1.0), ({"tool": "uperf"}, 2.0)]),
+    ],
+)  # fmt: skip
+def test_results_of_other_programs_need_no_settings(
+    tmp_path: Path, name: str, content: str | bytes, cells: list[tuple[dict[str, Any], float]]
+) -> None:
+    summary = read(tmp_path, content, name).summary
+    for place, throughput in cells:
+        at = {axis: place.get(axis, summary[axis].values[0]) for axis in summary.throughput.dims}
+        assert float(summary.throughput.sel(at)) == pytest.approx(throughput)
+    assert int((summary.status == 1).sum()) == len(cells) + (name in ("runs.json", "stream.json"))
+    if name == "statistics.csv":  # of one stream, with latencies of half an RTT
+        assert summary.streams == 1 and summary.rtt_loaded.max() == 60.001
+    if name == "run.json":
+        figures = summary.squeeze()[["rtt_loaded", "retransmits", "duration"]]
+        assert [float(figure) for figure in figures.values()] == [0.5, 4, 3]
+        assert summary.congestion_control == "bbr"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (json.dumps(IPERF3)[:-9], "JSON that breaks in line 1"),
-        ('{"a": 1}', "document 1 is skipped: of another program"),
+        ('{"a": 1}', "JSON document 1 is skipped: of another program"),
         (
             json.dumps(UNREACHED),
-            "document 1 is skipped: unable to connect, allowed: JSON with a result of iperf3",
+            "given iperf3 document 1 is skipped: unable to connect, allowed: JSON with a res",
+        ),
+        (
+            json.dumps(FLENT | {"metadata": {"NAME": "ping"}}),
+            "flent document 1 is skipped: no series in Mbits",
         ),
         (json.dumps(SERVER), "a server does not know the rate at its client"),
         (json.dumps(IPERF3 | {"end": {"streams": [], "sum": {}}}), "no received rate"),
-        (TABLE, "given no JSON, allowed: .* A table needs settings: tpcsweep import SETTINGS.yaml"),
+        (HARNESS.replace(",7\n", ",\n"), "its rows are intervals of one test"),
+        (
+            TABLE,
+            "given nothing of a known program, allowed: .* A table needs settings: tpcsweep import SETTINGS.yaml",
+        ),
     ],
 )
 def test_results_that_are_none_are_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -290,23 +352,27 @@ SERVERS_BOTH = {
 NAMED = IPERF3 | {"start": IPERF3["start"] | {"cookie": "abc"}}
 NAMED_EVENTS = "".join(json.dumps({"event": key, "data": NAMED[key]}) + "\n" for key in NAMED)
 RATELESS = IPERF3 | {"end": IPERF3["end"] | {"sum_received": {"bits_per_second": None, "seconds": 3}}}
+HALF_FLENT = FLENT | {"metadata": FLENT["metadata"] | {"SERIES_META": {
+    "UDP": {"UNITS": "Mbits/s", "MEAN_VALUE": 5}, "TCP": {"UNITS": "Mbits/s", "MEAN_VALUE": None},
+}}}  # fmt: skip
 FIRST_EVENT = EVENTS.splitlines()[0]
 
 
 @pytest.mark.parametrize(
     ("content", "rates", "notes"),
     [
-        (EVENTS + BUSY + EVENTS, [3, 3], ["document 2 is skipped: busy"]),
-        (BUSY + EVENTS, [3], ["document 1 is skipped: busy"]),
-        (f"{FIRST_EVENT}\n{EVENTS}", [3], ["document 1 is skipped: it has no 'end'"]),
-        (f"{FIRST_EVENT[:30]}\n{EVENTS}", [3], ["document 1 is skipped: JSON that breaks in line 1: "]),
-        (f"{FIRST_EVENT[:30]}{EVENTS}", [3], ["document 1 is skipped: JSON that breaks in line 1: "]),
-        (json.dumps(IPERF3) + json.dumps(IPERF3)[:-9], [3], ["document 2 is skipped: JSON that breaks"]),
+        (EVENTS + BUSY + EVENTS, [3, 3], ["iperf3 document 2 is skipped: busy"]),
+        (BUSY + EVENTS, [3], ["iperf3 document 1 is skipped: busy"]),
+        (f"{FIRST_EVENT}\n{EVENTS}", [3], ["iperf3 document 1 is skipped: it has no 'end'"]),
+        (f"{FIRST_EVENT[:30]}\n{EVENTS}", [3], ["JSON document 1 is skipped: JSON that breaks in line 1: "]),
+        (f"{FIRST_EVENT[:30]}{EVENTS}", [3], ["JSON document 1 is skipped: JSON that breaks in line 1: "]),
+        (json.dumps(IPERF3) + json.dumps(IPERF3)[:-9], [3], ["JSON document 2 is skipped: JSON that breaks"]),
         ("[2026-11-01 10:00:00] begin\n" + json.dumps(IPERF3, indent=1), [3], []),
-        (json.dumps([{"a": 1}, IPERF3]), [3], ["document 1 is skipped: of another program"]),
-        (json.dumps([RATELESS, IPERF3]), [3], ["document 1 is skipped: forward: no rate"]),
-        (json.dumps(SERVERS_BOTH), [3], ["document 1 is skipped: reverse: a server does not know"]),
-        (NAMED_EVENTS + json.dumps(NAMED), [3], ["document 2 is skipped: its run is in an earlier doc"]),
+        (json.dumps([{"a": 1}, IPERF3]), [3], ["JSON document 1 is skipped: of another program"]),
+        (json.dumps([RATELESS, IPERF3]), [3], ["iperf3 document 1 is skipped: forward: no rate"]),
+        (json.dumps(HALF_FLENT), [0.005], ["flent document 1 is skipped: TCP: no rate"]),
+        (json.dumps(SERVERS_BOTH), [3], ["iperf3 document 1 is skipped: reverse: a server does not know"]),
+        (NAMED_EVENTS + json.dumps(NAMED), [3], ["iperf3 document 2 is skipped: its run is in an earlier doc"]),
     ],
 )  # fmt: skip
 def test_results_beside_failed_cut_and_repeated_ones_are_kept(

@@ -30,15 +30,16 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     """Make a dataset of measurements from elsewhere.
 
     SOURCE is the name of a file in config/imports or the path of such a file, which describes the columns of a CSV or
-    Parquet FILE; JSON of iperf3; or a dataset of tpcsweep that ends in .nc or .zarr. The dataset is
-    RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
+    Parquet FILE; results of iperf3, flent, pScheduler or k8s-netperf; or a dataset of tpcsweep that ends in .nc or
+    .zarr. The dataset is RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
 
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
     from tpcsweep.common.extras import MissingExtraError
     from tpcsweep.data import folding
     from tpcsweep.data import tables as dataset
-    from tpcsweep.data.importing import iperf3, table_import
+    from tpcsweep.data.importing import table_import
+    from tpcsweep.data.importing.programs import read_results
     from tpcsweep.data.opening import copy_dataset
     from tpcsweep.data.places import DATASET, STORE, SUFFIX, load_dataset
     from tpcsweep.sweeps.problems import ConfigurationError, refused
@@ -56,8 +57,9 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
         else:
             if table is None and not source.endswith(".yaml") and Path(source).is_file():
                 file = Path(source)
-                settings, rows, skipped = iperf3.read_results(file)
-                name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).lstrip("._-") or "imported"
+                settings, rows, skipped = read_results(file)
+                stem = re.sub(r"(\.(json|flent|csv|txt|gz))+$", "", file.name, flags=re.IGNORECASE)
+                name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-") or "imported"
                 folder = _free(results / name)
                 folded = table_import.import_rows(settings, rows, file, name, skipped)
             else:
