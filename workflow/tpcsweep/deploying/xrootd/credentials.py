@@ -19,10 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tpcsweep.common import processes
-
-VALID_HOURS = 365 * 24
-"""Validity of certificates, and the longest of macaroons: longer than their deployment, which deletes them."""
-
+from tpcsweep.deploying.xrootd.server_config import VALID_HOURS
 
 USER = "alice"
 ROOT_USER = "root"  # user of the tools' processes, and of the root protocol

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tpcsweep.deploying.xrootd.credentials import VALID_HOURS
 from tpcsweep.deploying.xrootd.releases import Release, ReleaseError, version_number
 
+VALID_HOURS = 365 * 24
+"""Validity of certificates, and the longest of macaroons: longer than their deployment, which deletes them."""
 PORT = 8080
 CMSD_PORT = 1213
 LOOPBACK = "127.0.0.1"
