@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.measuring.cell import measure
-from tpcsweep.measuring.readings import Sampler, sampled_series
+from tpcsweep.measuring.readings import sampled_series
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.sweeps.parameters import Parameters
@@ -95,7 +95,7 @@ def by_loop(site: NetnsSite, wanted: Parameters, environment: dict[str, str]) ->
     inside = ["nsenter", f"--net=/run/netns/{site.prefix}-client"]
     arguments = [str(wanted.streams), f"{source}/{name}", destination, str(site.sides["dst"].files)]
     command = [*group.entry(), *inside, "bash", "-c", LOOP, "loop", *arguments]
-    with Sampler(site.read, HOW.interval) as sampler:
+    with site.sampler(HOW.interval) as sampler:
         loop = subprocess.Popen(
             command,
             env=environment,

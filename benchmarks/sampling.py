@@ -90,7 +90,8 @@ def turn(site: NetnsSite, first: bool) -> tuple[Phase, Phase]:
 
 def phase(site: NetnsSite, sampling: AbstractContextManager[object], seconds: float = PHASE) -> Phase:
     """Measure a phase; counters are read before and after, because the samplers own their socket."""
-    began, before, used = time.monotonic(), site.read().wire_bytes, time.process_time()
+    path = site.counters.targets["path"]
+    began, before, used = time.monotonic(), path.read()["wire_throughput"], time.process_time()
     with sampling:
         while time.monotonic() < began + seconds:
             for event in site.clients["client"].events():
@@ -98,7 +99,7 @@ def phase(site: NetnsSite, sampling: AbstractContextManager[object], seconds: fl
                     site.received(event)
             time.sleep(INTERVAL)
     took, cpu = time.monotonic() - began, time.process_time() - used
-    return Phase((site.read().wire_bytes - before) * 8e-9 / took, cpu / took)
+    return Phase((path.read()["wire_throughput"] - before) * 8e-9 / took, cpu / took)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,10 @@ import tracemalloc
 import numpy as np
 import orjson
 import psutil
+from tpcsweep.data.variables import QUANTITIES
 from tpcsweep.measuring.cell import measure
-from tpcsweep.measuring.readings import Reading, Sampler, goodput, sampled_series
+from tpcsweep.measuring.readings import goodput, sampled_series
+from tpcsweep.measuring.sampler import LocalTargets, Record, Sampler
 from tpcsweep.measuring.steady import analyse
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.sweep import Measurement
@@ -38,7 +40,7 @@ def made_up() -> None:
     print("| made-up readings | kept | MiB for them | CPU ms of a look |\n|---|---|---|---|")
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    with Sampler(_reading, MADE_UP_INTERVAL) as sampler:
+    with Sampler([LocalTargets({"src1": _record})], MADE_UP_INTERVAL) as sampler:
         for second in range(1, MADE_UP_SECONDS + 1):
             time.sleep(1)
             if second in (5, 10, 20, 40, 60):
@@ -47,7 +49,8 @@ def made_up() -> None:
                 began = time.thread_time()
                 analyse(goodput(readings, sampler.interval), sampler.interval, CONFIDENCE)
                 look = 1e3 * (time.thread_time() - began)
-                print(f"| {second * 1000} | {len(readings)} | {held / 2**20:.1f} | {look:.0f} |", flush=True)
+                kept = len(readings.tables["src1"].rows)
+                print(f"| {second * 1000} | {kept} | {held / 2**20:.1f} | {look:.0f} |", flush=True)
     tracemalloc.stop()
     found = {
         name: np.round(values, 6).tolist()
@@ -59,14 +62,10 @@ def made_up() -> None:
     )
 
 
-def _reading() -> Reading:
-    """Return realistic counters that share no object with other readings."""
+def _record() -> Record:
+    """Return realistic counters that share no object with other records."""
     now = time.monotonic()
-    numbers = {
-        name: (now * 1.1, now * 1.2) if name.endswith(("source_cpu", "destination_cpu")) else now * 1.3e6
-        for name in Reading._fields
-    }
-    return Reading(**{**numbers, "time": now})  # type: ignore[arg-type]
+    return {name: now * 1.3e6 for name, quantity in QUANTITIES.items() if quantity.sampled}
 
 
 def real(how: Measurement) -> None:

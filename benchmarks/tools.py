@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from tpcsweep.measuring.client.client_process import ClientRun
-from tpcsweep.measuring.readings import Reading, Sampler
+from tpcsweep.measuring.readings import quantity_at
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.testbeds.netns.site import NetnsSite
 
@@ -90,7 +90,7 @@ def measure(site: NetnsSite, tool: str, streams: int) -> Row:
     ends: list[float] = []
     latencies: list[float] = []
     give_up = time.monotonic() + SECONDS
-    with Sampler(site.read, INTERVAL) as sampler:
+    with site.sampler(INTERVAL) as sampler:
         client.run(ClientRun(tool=tool, streams=streams, prefix=f"{tool}.{streams}", **run))
         while len(ends) < wanted and time.monotonic() < give_up:
             time.sleep(0.1)
@@ -106,10 +106,9 @@ def measure(site: NetnsSite, tool: str, streams: int) -> Row:
     site.settle()
     readings = sampler.readings()
     begin, end = sorted(ends)[min(streams - 1, len(ends) // 2)], max(ends)
-    at = [reading.time for reading in readings]
-    cpu = np.diff(np.interp([begin, end], at, [used(reading, known.place) for reading in readings]))[0]
+    [cpu] = np.diff(quantity_at(readings, np.array([begin, end]), f"{known.place}_cpu"))
     counted = [late for late, ended in zip(latencies, ends, strict=True) if ended > begin]
-    between = [reading.connections for reading in readings if begin <= reading.time <= end]
+    between = quantity_at(readings, np.arange(begin, end, INTERVAL), "connections").tolist()
     return Row(
         transfers=len(counted),
         failed=failed,
@@ -119,11 +118,6 @@ def measure(site: NetnsSite, tool: str, streams: int) -> Row:
         cores=cpu / (end - begin),
         latencies=counted,
     )
-
-
-def used(reading: Reading, place: str) -> float:
-    """Return the CPU seconds of the client, or of a side's only origin."""
-    return float(np.sum(getattr(reading, f"{place}_cpu")))
 
 
 def births(files: list[Path]) -> list[float]:

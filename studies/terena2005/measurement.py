@@ -22,7 +22,7 @@ from tpcsweep.common import signals
 from tpcsweep.common.files import write_json
 from tpcsweep.common.numbers import GBIT, plain
 from tpcsweep.common.processes import CommandError
-from tpcsweep.deploying.linux.sockets import Connection
+from tpcsweep.deploying.linux.sockets import Connection, tcp_info
 from tpcsweep.deploying.paths.network_path import Path, PathError
 from tpcsweep.measuring.provenance import commit, machine
 from tpcsweep.measuring.tools.tool import package_versions
@@ -108,9 +108,14 @@ def measure(case: Case, logs: File) -> dict[str, Any]:
     return result
 
 
+_CARRIED = tcp_info(("bytes_received", "bytes_sent", "bytes_retrans"))
+_WINDOW = tcp_info(["snd_cwnd"])
+
+
 def carried(connection: Connection) -> int:
     """Return the payload in bytes that arrived so far, or that the sending end sent for the first time."""
-    return max(connection.received, connection.sent - connection.resent)
+    received, sent, resent = _CARRIED(connection)
+    return max(received, sent - resent)
 
 
 def largest(connections: Iterable[Connection], count: int) -> list[Connection]:
@@ -197,8 +202,8 @@ def _recovery(net: Network, case: Case) -> Repetitions:
             for connection in largest(look(), 1):
                 now = time.monotonic() - began
                 times.append(now)
-                windows.append(connection.cwnd)
-                if dropper.look(now, connection.cwnd):
+                windows += _WINDOW(connection)
+                if dropper.look(now, windows[-1]):
                     net.drop_one()
                     drops.append(now)
             time.sleep(INTERVAL)

@@ -158,16 +158,35 @@ save(FIGURES[name].draw(data, shown), folder, name)
 assert (folder / f"{name}.png").stat().st_size > 10_000
 """,
     "figure": """
-from tpcsweep import figures as draw
+from tpcsweep.pages import figures as draw
 
 draw.save(draw.sent_again(xr.load_dataset(surface)), folder, "sent_again")
 assert (folder / "sent_again.png").stat().st_size > 10_000
 """,
     "recorded-figure": """
 from collections import defaultdict
+import socket
+from types import SimpleNamespace
 from tpcsweep.data.importing.import_settings import Import
-from tpcsweep import results
+from tpcsweep.data import cell_files as results
 from tpcsweep.measuring import limits
+from tpcsweep.measuring.readings import sampled_series
+from tpcsweep.measuring.sampler import LocalTargets, Sampler
+from tpcsweep.testbeds.kubernetes.pod import watched
+from tpcsweep.testbeds.node.program_counters import Network, Target
+
+# Of real connections of this machine, as namespaces and as pods read them.
+watched.FOLDER, watched.path_totals = folder, dict
+programs = SimpleNamespace(read=dict, totals=dict)
+container = SimpleNamespace(programs=lambda target: programs)
+pod = watched.OriginPod(container, "source", 1, ["lo"], ["127.0.0.1"])
+for target in (Target(programs, Network("source", programs, 1, ["127.0.0.1"])), pod.target):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
+        with Sampler([LocalTargets({"src1": target.read})], 0.01) as sampler:
+            while sampler.readings().ended < sampler.readings().began + 0.05:
+                one.sendall(b"x")
+        found = sampled_series(sampler.readings(), 0.01)
+    assert 0 < found["min_rtt"].min() <= found["min_rtt"].max() < 1e4
 
 means = defaultdict(lambda: 1.0, rtt_idle=10.0, rtt_loaded=25.0)
 found = limits.evidence(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: 1), [1.0])
@@ -176,11 +195,16 @@ assert found["rtt_stretch"] == 2.5
 axes = {"streams": [1, 2], "repetition": [1]}
 files = list(write_sweep(folder, axes))
 cell, without = (results.read_cell(file) for file in files)
-cell["summary"]["rtt_stretch"] = 2.5
-del without["summary"]["rtt_stretch"]
+cell["summary"] |= {"rtt_stretch": 2.5, "min_rtt": 9.5}
+cell["samples"]["min_rtt"] = cell["samples"]["rtt_loaded"]
+for name in ("rtt_stretch", "min_rtt"):
+    del without["summary"][name]
 for file, content in zip(files, (cell, without)):
     file.write_bytes(results.format_cell(content))
-summary = dataset.fold(files, axes).summary
+folded = dataset.fold(files, axes)
+summary = folded.summary
+assert summary.min_rtt.attrs == {"units": "ms", "long_name": "smallest RTT of the data connections"}
+assert summary.min_rtt.values.ravel().tolist()[0] == 9.5 and "min_rtt" in folded.samples
 assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
 assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
 assert "rtt_stretch" not in xr.load_dataset(surface)
@@ -190,10 +214,10 @@ columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"col
 Import.model_validate({"variables": columns})
 """,
     "parameter": """
+from tpcsweep.data import cell_files as results
 from docs.commands import parameters as documented
 from docs.schemas import schemas
 from tpcsweep.testbeds.kubernetes import objects
-from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 from tpcsweep.testbeds.netns import topology
 
 def configured(testbed, **axes):
@@ -234,7 +258,7 @@ assert summary.initial_window.attrs["long_name"].startswith("packets that a new 
 """,
     "testbed": """
 from tpcsweep.testbeds.loading import cell_spec
-from tpcsweep import results
+from tpcsweep.data import cell_files as results
 from tpcsweep.running.runner import run
 
 def configured(**parameters):

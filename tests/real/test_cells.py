@@ -14,7 +14,7 @@ import pytest
 from tpcsweep.deploying.linux.namespaces import namespace_command
 from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.deploying.xrootd.monitoring import Copy
-from tpcsweep.measuring.readings import Reading
+from tpcsweep.measuring.sampler import Record
 from tpcsweep.measuring.transfer_files import ReceivedBytes
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns.settings import DISK
@@ -33,25 +33,26 @@ def test_settings_are_as_found(pair: NetnsSite) -> None:
 
 def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
     client = streaming(pair, "gfal-copy", 4)
-    wait_until(lambda: pair.read().connections >= 4, "all streams have a connection")
-    looks: list[tuple[str, Reading]] = []
+    read = pair.counters.targets["src1"].read
+    wait_until(lambda: read()["connections"] >= 4, "all streams have a connection")
+    looks: list[tuple[str, Record]] = []
 
     def looked_while_none_came_or_went() -> bool:
-        before = pair.read().connections
+        before = read()["connections"]
         command = namespace_command(f"{pair.prefix}-src1", ["ss", "-tinH", "dst", "10.88.2.0/24"])
         shown = subprocess.check_output(command, text=True)
-        looks.append((shown, pair.read()))
-        return before == looks[-1][1].connections
+        looks.append((shown, read()))
+        return before == looks[-1][1]["connections"]
 
     wait_until(looked_while_none_came_or_went, "connections stay for as long as a look takes")
     client.stop()
     pair.settle()
     shown, reading = looks[-1]
-    assert abs(reading.connections - shown.count("cwnd:")) <= 1
+    assert abs(reading["connections"] - shown.count("cwnd:")) <= 1
     rtts = [float(rtt) for rtt in re.findall(r"\brtt:([0-9.]+)", shown)]  # ms
-    assert min(rtts) / 10 < reading.rtt_loaded < max(rtts) * 10  # a moment later
-    assert reading.rtt_loaded > 0.9 * 2
-    assert reading.cwnd > 2
+    assert min(rtts) / 10 < 1e3 * reading["rtt_loaded"] < max(rtts) * 10  # a moment later
+    assert 1e3 * reading["rtt_loaded"] > 0.9 * 2
+    assert reading["cwnd"] > 2
 
 
 def test_a_client_without_credentials_is_refused(pair: NetnsSite) -> None:

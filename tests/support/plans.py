@@ -32,51 +32,59 @@ FORMULAS = ("window", "usl", "combined")
 Floats = NDArray[np.float64]
 Axes = Mapping[str, Sequence[float]]
 Points = Mapping[str, Any]
+Constants = Sequence[float]
 
 
 def _least(*limits: Floats, sharpness: float = 6.0) -> Floats:
     return np.sum([np.asarray(limit) ** -sharpness for limit in limits], axis=0) ** (-1 / sharpness)
 
 
-def _windows(at: Points) -> Floats:
-    return _least(8.4 * at["streams"] / (at["rtt"] + 0.6), 3.1 * at["cores"], np.full(len(at["rtt"]), 0.97))
-
-
-def _usl(at: Points) -> Floats:
-    busy = at["streams"] / (1 + at["rtt"] / 12)
-    per_origin = 2.4 * at["cores"] / at["origins"]
+def _windows(at: Points, constants: Constants = (8.4, 0.6, 3.1, 0.97)) -> Floats:
+    window, base, core, path = constants
     return _least(
-        per_origin * at["origins"] ** 0.8 * busy / (1 + 0.6 * busy + 0.012 * busy**2),
-        np.full(len(busy), 0.96),
+        window * at["streams"] / (at["rtt"] + base), core * at["cores"], np.full(len(at["rtt"]), path)
     )
 
 
-def _nobody(at: Points) -> Floats:
-    wave = 1 + 0.25 * np.sin(2.2 * np.log(at["streams"]) + at["rtt"] / 30)
-    return (
-        0.9 * (at["cores"] ** 0.7) * wave * (1 - np.exp(-at["streams"] / 5)) / (1 + (at["rtt"] / 90) ** 1.5)
+def _usl(at: Points, constants: Constants = (12, 2.4, 0.8, 0.6, 0.012, 0.96)) -> Floats:
+    rtt, core, power, wait, cross, path = constants
+    busy = at["streams"] / (1 + at["rtt"] / rtt)
+    per_origin = core * at["cores"] / at["origins"]
+    return _least(
+        per_origin * at["origins"] ** power * busy / (1 + wait * busy + cross * busy**2),
+        np.full(len(busy), path),
     )
 
 
-def _pauses(at: Points) -> Floats:
-    rate = np.minimum(2.5 * at["cores"] / at["streams"], 4.2 / (at["rtt"] + 0.5))
-    return np.minimum(at["streams"] / (1 / rate + 0.02 * at["rtt"] * at["origins"] + 1.0), 0.96)
+def _nobody(at: Points, constants: Constants = (0.25, 2.2, 30, 0.9, 0.7, 5, 90, 1.5)) -> Floats:
+    height, length, turn, level, power, few, far, fall = constants
+    wave = 1 + height * np.sin(length * np.log(at["streams"]) + at["rtt"] / turn)
+    rise = 1 - np.exp(-at["streams"] / few)
+    return level * (at["cores"] ** power) * wave * rise / (1 + (at["rtt"] / far) ** fall)
 
 
-def _threshold(at: Points) -> Floats:
-    queue = np.where(at["streams"] > 10 + 30 * at["cores"], 0.55, 1.0)
+def _pauses(at: Points, constants: Constants = (2.5, 4.2, 0.5, 0.02, 1, 0.96)) -> Floats:
+    core, window, base, pause, start, path = constants
+    rate = np.minimum(core * at["cores"] / at["streams"], window / (at["rtt"] + base))
+    return np.minimum(at["streams"] / (1 / rate + pause * at["rtt"] * at["origins"] + start), path)
+
+
+def _threshold(at: Points, constants: Constants = (6, 1, 4, 0.95, 0.55)) -> Floats:
+    window, base, core, path, loss = constants
+    queue = np.where(at["streams"] > 10 + 30 * at["cores"], loss, 1.0)
     return queue * _least(
-        6.0 * at["streams"] / (at["rtt"] + 1), 4.0 * at["cores"], np.full(len(at["rtt"]), 0.95)
+        window * at["streams"] / (at["rtt"] + base), core * at["cores"], np.full(len(at["rtt"]), path)
     )
 
 
-LAWS: Mapping[str, Callable[[Points], Floats]] = {
+LAWS: Mapping[str, Callable[..., Floats]] = {
     "windows and cores": _windows,
     "contention": _usl,
     "nobody's": _nobody,
     "pauses": _pauses,
     "threshold": _threshold,
 }
+"""Throughput of points by the name of a law, whose constants are its default argument."""
 SMALL = {"origins": [1, 2], "cores": [0.15, 0.6], "rtt": [5.0, 50.0], "streams": [1, 2, 4]}
 LARGE = {
     "origins": [1, 2, 4],
@@ -121,28 +129,65 @@ def planner(observations: Observations, names: Sequence[str] = FORMULAS) -> Anch
     return anchor([fit(MODELS[name], observations, resamples=0) for name in names], observations)
 
 
+Choice = Callable[[float, Sequence[float]], Sequence[NDArray[np.bool_]]]
+"""Which settings suffice, for each of some targets, by the stated probability."""
+Rival = Callable[[Anchored, Observations, pd.DataFrame, Floats], Mapping[str, Choice]]
+"""Choices to compare with the planner's, of a planner, its cells, the settings to choose from and their truth."""
+
+
+def _choices(*about: Any, rivals: Sequence[Rival]) -> dict[str, Choice]:
+    model, _, grid, _ = about
+
+    def planned(sure: float, targets: Sequence[float]) -> list[NDArray[np.bool_]]:
+        tables = evaluate(model, grid, sure, targets)
+        return [table["assured"].to_numpy() >= target for target, table in zip(targets, tables, strict=True)]
+
+    return {"planner": planned} | {name: choice for rival in rivals for name, choice in rival(*about).items()}
+
+
 def on_law(
-    law: str, axes: Axes, luck: Luck, seed: int, names: Sequence[str] = FORMULAS
+    law: str,
+    axes: Axes,
+    luck: Luck,
+    seed: int,
+    names: Sequence[str] = FORMULAS,
+    rivals: Sequence[Rival] = (),
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each question that a setting truly satisfies: the answer, and how much dearer it is."""
-    model = planner(observe(made_up(law, axes, luck, seed)), names)
+    observations = observe(made_up(law, axes, luck, seed))
+    model = planner(observations, names)
     between = [float(np.sqrt(one * other)) for one, other in itertools.pairwise(axes["rtt"])]
-    for rtt, sure in itertools.product([*axes["rtt"], *between], STATED):
+    for rtt in [*axes["rtt"], *between]:
         grid = candidates(model.domain, {"rtt": rtt})
-        truth = LAWS[law](grid)
-        most = truth.max() * np.exp(-stats.norm.ppf(sure) * np.hypot(luck.noise, luck.run))
-        targets = [share * most for share in SHARES]
-        for target, table in zip(targets, evaluate(model, grid, sure, targets), strict=True):
-            chances = luck.chance(truth, target)
-            cheapest = grid.loc[cheapest_row(grid[chances >= sure])]
-            row = {"law": law, "stated": sure, "where": "between" if rtt in between else "measured"}
-            if (best := _answer(table, target)) is not None:
-                row |= {"chance": chances[best.name], "cores": best["cores"] / cheapest["cores"]}
-            yield {**row, "answered": best is not None}
+        truth = np.asarray(LAWS[law](grid), float)
+        choices = _choices(model, observations, grid, truth, rivals=rivals)
+        where = "between" if rtt in between else "measured"
+        for sure in STATED:
+            most = truth.max() * np.exp(-stats.norm.ppf(sure) * np.hypot(luck.noise, luck.run))
+            targets = [share * most for share in SHARES]
+            chances = [luck.chance(truth, target) for target in targets]
+            fewest = [_cheapest(grid, chance >= sure)["cores"] for chance in chances]
+            for by, choice in choices.items():
+                for chance, cores, enough in zip(chances, fewest, choice(sure, targets), strict=True):
+                    row = {
+                        "law": law,
+                        "stated": sure,
+                        "where": where,
+                        "by": by,
+                        "answered": bool(enough.any()),
+                    }
+                    if enough.any():
+                        best = _cheapest(grid, enough)
+                        row |= {"chance": chance[best.name], "cores": best["cores"] / cores}
+                    yield row
 
 
 def on_left_out(
-    ds: xr.Dataset, seed: int, share: float = 0.25, names: Sequence[str] = FORMULAS
+    ds: xr.Dataset,
+    seed: int,
+    share: float = 0.25,
+    names: Sequence[str] = FORMULAS,
+    rivals: Sequence[Rival] = (),
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each question to the kept cells: whether the measurement of a left-out setting reaches it.
 
@@ -151,21 +196,27 @@ def on_left_out(
     """
     whole = observe(ds)
     out = np.random.default_rng(seed).random(len(whole)) < share
-    model = planner(whole.take(~out), names)
-    left = whole.take(out).frame
-    for (rtt, settings), sure in itertools.product(left.groupby("rtt"), STATED):
+    kept, left = whole.take(~out), whole.take(out).frame
+    model = planner(kept, names)
+    for rtt, settings in left.groupby("rtt"):
         grid = settings[[*KNOBS]].sort_values([*KNOBS]).assign(rtt=rtt)
-        measured = settings["throughput"].reindex(grid.index)
-        grid, measured = grid.reset_index(drop=True), measured.reset_index(drop=True)
-        most = float(measured.max()) * np.exp(-stats.norm.ppf(sure) * RUN_TO_RUN * np.sqrt(2))
-        targets = [part * most for part in SHARES]
-        for target, table in zip(targets, evaluate(model, grid, sure, targets), strict=True):
-            cheapest = grid.loc[cheapest_row(grid[measured >= target])]
-            row = {"stated": sure, "answered": False}
-            if (best := _answer(table, target)) is not None:
-                reached = bool(measured[best.name] >= target)
-                row |= {"answered": True, "reached": reached, "cores": best["cores"] / cheapest["cores"]}
-            yield row
+        measured = settings["throughput"].reindex(grid.index).to_numpy(float)
+        grid = grid.reset_index(drop=True)
+        choices = _choices(model, kept, grid, measured, rivals=rivals)
+        for sure in STATED:
+            most = float(measured.max()) * np.exp(-stats.norm.ppf(sure) * RUN_TO_RUN * np.sqrt(2))
+            targets = [part * most for part in SHARES]
+            fewest = [_cheapest(grid, measured >= target)["cores"] for target in targets]
+            for by, choice in choices.items():
+                for target, cores, enough in zip(targets, fewest, choice(sure, targets), strict=True):
+                    row = {"stated": sure, "by": by, "answered": bool(enough.any())}
+                    if enough.any():
+                        best = _cheapest(grid, enough)
+                        row |= {
+                            "reached": bool(measured[best.name] >= target),
+                            "cores": best["cores"] / cores,
+                        }
+                    yield row
 
 
 def judged(rows: pd.DataFrame) -> pd.DataFrame:
@@ -184,6 +235,5 @@ def judged(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _answer(table: pd.DataFrame, target: float) -> Any:
-    enough = table[table["assured"] >= target]
-    return None if enough.empty else table.loc[cheapest_row(enough)]
+def _cheapest(grid: pd.DataFrame, enough: NDArray[np.bool_]) -> Any:
+    return grid.loc[cheapest_row(grid[enough])]

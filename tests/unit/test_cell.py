@@ -22,12 +22,12 @@ from tpcsweep.data.flags import BROKEN, FLAGS, GRADES, graded, implausible, wors
 from tpcsweep.deploying.xrootd.monitoring import LATE, Copy
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Event, ToolRefusedError
-from tpcsweep.measuring.readings import Reading
+from tpcsweep.measuring.sampler import Readings
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.sweep import Measurement
 
-from tests.support.readings import ZERO
+from tests.support.readings import readings
 
 Patch = pytest.MonkeyPatch
 Measured = Callable[..., tuple[dict[str, Any], "MemorySite"]]
@@ -86,18 +86,18 @@ class MemorySite:
     def __exit__(self, *_: object) -> None:
         self.sampling = False
 
-    def _reading(self, spent: float) -> Reading:
+    def _reading(self, spent: float) -> dict[str, Any]:
         payload = round(RATE * (min(spent, self.bytes_end) + self.wobble * math.sin(50 * spent) ** 2))
-        bytes_ = {"payload": payload, "source_bytes": payload, "wire_bytes": round(1.05 * payload)}
-        cpu = {"source_cpu": (0.5 * spent, 0.25 * spent), "destination_cpu": (spent,)}
-        machine = {"machine_busy": spent, "machine_total": 2 * spent, "machine_others": 0.0}
-        return ZERO._replace(time=Clock.now + spent, **bytes_, **cpu, **machine)
+        bytes_ = {"goodput": payload, "source_throughput": payload, "wire_throughput": round(1.05 * payload)}
+        cpu = {"source_cpu": (0.5 * spent, 0.25 * spent), "destination_cpu": spent}
+        machine = {"machine_cpu": spent, "machine_total": 2 * spent, "machine_others": 0.0}
+        return {"time": Clock.now + spent, **bytes_, **cpu, **machine}
 
-    def readings(self) -> list[Reading]:
+    def readings(self) -> Readings:
         if self.sampling:
             self._ask("readings")
         count = math.floor(self.spent / self.interval + 1e-6) + 1
-        return [self._reading(self.interval * n) for n in range(count)]
+        return readings(self._reading(self.interval * n) for n in range(count))
 
     def run(self, _: object) -> None:
         if self.refused:
@@ -136,7 +136,7 @@ class MemorySite:
         if self.spent >= self.unreadable:
             raise OSError("dst1")
         sides = ("source", "destination", "client")
-        none = [f"{side}_{name}" for side in sides for name in ("periods", "throttled")]
+        none = [f"{side}_{name}" for side in sides for name in ("periods", "throttled_periods")]
         return {"path_drops": 3 * self.told, **dict.fromkeys(["path_queue_drops", *none], 0)}
 
     def _ask(self, name: str) -> None:

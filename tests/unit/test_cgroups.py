@@ -40,9 +40,7 @@ def test_finds_the_hierarchy_that_has_the_cpu_controller() -> None:
         hierarchy("proc /proc proc rw 0 0\n")
 
 
-def test_usage_is_read_of_both_versions_and_a_group_in_two_hierarchies_is_entered_in_both() -> None:
-    assert cgroups.parse_usage(b"123456789\n") == 123456789
-    assert cgroups.parse_usage(b"usage_usec 42\nuser_usec 40\n") == 42
+def test_a_group_in_two_hierarchies_is_entered_in_both() -> None:
     group = Cgroup(hierarchy(V1_APART), "tpc-x-src1")
     assert group.folders == (Path("/c/cpu/tpc-x-src1"), Path("/c/cpuacct/tpc-x-src1"))
     assert group.entry()[-2:] == [f"{folder}/cgroup.procs" for folder in group.folders]
@@ -259,11 +257,11 @@ def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp
     command = [*group.entry(), sys.executable, "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         pids = {int(started.stdout.readline()) for _ in range(2)}
-        read, used = group.meter(ExitStack()), 0.0
+        read, used = group.counters(ExitStack()), 0.0
         while used == 0:  # both have something to do
-            used = read()
+            used = read(["usage_usec"])["usage_usec"]
         assert started.pid in pids <= group.pids()
-        assert (group.quota(), group.periods()) == (None, (0, 0))
+        assert (group.quota(), read(["nr_periods"])) == (None, {"nr_periods": 0})
         started.kill()
         for pid in pids - {started.pid}:
             os.kill(pid, 9)

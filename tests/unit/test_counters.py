@@ -14,19 +14,24 @@ from unittest import mock
 
 import psutil
 import pytest
+from tpcsweep.data.variables import QUANTITIES, Quantity, quantities
+from tpcsweep.deploying.linux.cgroups import CpuCounters
 from tpcsweep.deploying.linux.kernel_counters import (
     Process,
     machine_times,
     parse_stat,
-    retransmits,
+    protocol_counter,
     with_descendants,
 )
-from tpcsweep.deploying.linux.sockets import Connection, ConnectionTotals, SocketDiagnostics
+from tpcsweep.deploying.linux.sockets import SocketDiagnostics, tcp_info
 from tpcsweep.measuring import machine
-from tpcsweep.measuring.machine import Busiest, Threads, combine_busiest, process_ids
+from tpcsweep.measuring.machine import Busiest, Threads, process_ids
+from tpcsweep.measuring.readings import site_totals
 from tpcsweep.measuring.transfer_files import ReceivedBytes
-from tpcsweep.testbeds.node.program_counters import OriginCounters, Programs, ProgramTotals, site_totals
+from tpcsweep.testbeds.node import program_counters as counters
+from tpcsweep.testbeds.node.program_counters import ConnectionTotals, Network, Programs
 
+from tests.support.readings import connection
 from tests.support.workflow import background, wait_until
 
 STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
@@ -34,20 +39,82 @@ SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
 
 
 def test_the_kernels_counters_are_read() -> None:
-    """Of iowait as idle, of steal apart, of processes without interrupts; and of retransmits by their name."""
+    """Of iowait as idle, of steal apart, of processes without interrupts; and of protocols by their names."""
     busy, tasks, steal, total = machine_times(STAT)
     assert (busy / total, tasks / busy, steal / total) == pytest.approx((160 / 1020, 150 / 160, 20 / 1020))
-    assert retransmits(SNMP) == 17
+    assert protocol_counter(SNMP, "Tcp", "RetransSegs") == 17
+    with pytest.raises(ValueError, match="not in"):
+        protocol_counter(SNMP, "Tcp", "Unheard")
 
 
-def test_totals_are_summed_over_the_records_of_a_part_by_field() -> None:
+def test_totals_are_summed_over_targets() -> None:
     """A total is unknown if one of its records lacks it."""
-    counted = [mock.Mock(return_value=periods) for periods in ((10, 1), (20, 2))]
-    origins = [Programs(lambda: 0.0, periods, 0, list).totals() for periods in counted]
-    assert origins[0].keys() == ProgramTotals.__annotations__.keys()
-    paths = [{"drops": 3, "queue_drops": 1}, {"drops": None, "queue_drops": 2}]
-    found = {"source_periods": 30, "source_throttled": 3, "path_drops": None, "path_queue_drops": 3}
-    assert site_totals({"source": origins, "path": paths}) == found
+    counted = [{"nr_periods": 10, "nr_throttled": 1}, {"nr_periods": 20, "nr_throttled": 2}]
+    origins = [Programs("source", each.copy, 0, list) for each in map(Counted, counted)]
+    records = {str(number): each.totals() for number, each in enumerate(origins)}
+    records |= {"dst1": {"path_drops": 3, "path_queue_drops": 1}}
+    records |= {"dst2": {"path_drops": None, "path_queue_drops": 2}}
+    found = {"source_periods": 30, "source_throttled_periods": 3, "path_drops": None, "path_queue_drops": 3}
+    assert site_totals(records) == found
+
+
+class Counted(dict[str, float]):
+    def copy(self, keys: Any) -> dict[str, float]:
+        return {key: self[key] for key in keys}
+
+
+def test_an_entry_is_all_that_a_counter_of_the_network_or_of_a_cgroup_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each kind is read where its entry says, in readings or in totals, and counts once for a shared network."""
+    entries = {
+        "min_rtt": ("ms", "source", "tcp_info min_rtt", "state", "min"),
+        "timeouts": ("1", "destination", "netstat TcpExt TCPTimeouts", "count", "sum"),
+        "segments": ("1", "source", "snmp Tcp OutSegs", "total", "sum"),
+        "client_bursts": ("1", "client", "cgroup nr_bursts", "total", "sum"),
+        "client_system": ("cores", "client", "cgroup system_usec", "rate", "sum"),
+    }
+    for name, (units, target, place, kind, over) in entries.items():
+        monkeypatch.setitem(
+            QUANTITIES, name, Quantity(name, units, target, tuple(place.split()), kind, over, "")
+        )
+    with closing(Network("source", mock.Mock(), 1, ["127.0.0.1"])) as source:
+        assert "min_rtt" in source.read() and source.totals().keys() == {"segments"}
+        totals = {"src1": {"segments": 5}, "src2": {"segments": 5}, "src3": {"segments": 1}}
+        assert site_totals(totals, {"network": {"src1": "a", "src2": "a"}}) == {"segments": 6}
+    with closing(Network("destination", mock.Mock(), 1, [])) as destination:
+        assert destination.read().keys() == {"timeouts"}
+    used = {"usage_usec": 2.0, "system_usec": 0.5, "nr_bursts": 3, "nr_periods": 9, "nr_throttled": 0}
+    client = Programs("client", Counted(used).copy, os.open("/proc", os.O_RDONLY), list)
+    assert {"client_cpu": 2.0, "client_system": 0.5}.items() <= client.read().items()
+    assert client.totals()["client_bursts"] == 3
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"cpu.stat": "usage_usec 2500000\nuser_usec 1\nnr_periods 10\nthrottled_usec 500000\n"},
+        {
+            "cpuacct.usage": "2500000000\n",
+            "cpu.stat": "nr_periods 10\nnr_throttled 0\nthrottled_time 500000000\n",
+        },
+    ],
+)
+def test_a_groups_counters_have_the_names_of_version_2_and_are_0_if_the_kernel_has_none(texts: Any) -> None:
+    files = {name: mock.Mock(read=text.encode) for name, text in texts.items()}
+    found = CpuCounters(files).read(["usage_usec", "nr_periods", "throttled_usec", "nr_bursts"])
+    assert found == pytest.approx(
+        {"usage_usec": 2.5, "nr_periods": 10, "throttled_usec": 0.5, "nr_bursts": 0}
+    )
+
+
+def test_each_place_of_the_table_is_one_that_is_read() -> None:
+    known = {"files", "interface", "cgroup", "threads", "connections", "tcp_info", "snmp", "netstat", "path"}
+    for quantity in QUANTITIES.values():
+        assert quantity.place[0] in known | {"machine"}
+        assert quantity.target in ("source", "destination", "client", "path", "machine")
+        assert quantity.kind in ("state", "rate", "count", "share", "base", "total")
+        assert quantity.over in counters.OVER
 
 
 def test_a_stat_is_read_whatever_the_process_calls_itself() -> None:
@@ -72,7 +139,7 @@ def test_a_program_that_xrootd_runs_for_a_copy_counts_until_it_ends(tmp_path: Pa
     with background([server, "-c", "read; sleep 60 & read; kill $!; wait; read"], stdin=taken) as process:
         tree = psutil.Process(process.pid)
         pids = lambda: [each.pid for each in (tree, *tree.children())]  # noqa: E731
-        counters = OriginCounters(Programs(lambda: 0.0, lambda: (0, 0), proc, pids), 1, [])
+        counters = Network("source", Programs("source", mock.Mock(), proc, pids), 1, [])
         for expected in (0, 1, 0):
             wait_until(lambda expected=expected: counters.unfinished() == expected, f"{expected} copies")
             os.write(given, b"\n")
@@ -86,8 +153,8 @@ def test_connections_are_known_by_the_other_ends_address(listening: str, asked: 
     """Also those of IPv6, and those of IPv4 to a server that listens on IPv6."""
     family = socket.AF_INET6 if ":" in listening else socket.AF_INET
     server = socket.create_server((listening, 0), family=family, dualstack_ipv6=listening == "::")
-    counters = OriginCounters(mock.Mock(), 1, (asked,))
-    others = OriginCounters(mock.Mock(), 1, ("192.0.2.1",))
+    counters = Network("source", mock.Mock(), 1, (asked,))
+    others = Network("source", mock.Mock(), 1, ("192.0.2.1",))
     port = server.getsockname()[1]
     before = {connection.cookie for connection in counters.connections()}
     with server, socket.create_connection((asked, port)) as client, server.accept()[0] as served:
@@ -95,7 +162,8 @@ def test_connections_are_known_by_the_other_ends_address(listening: str, asked: 
         assert served.recv(3) == b"PUT"
         found = [each for each in counters.connections() if each.cookie not in before]
         assert {each.remote for each in found} == {asked}
-        assert 3 in {each.received for each in found}
+        assert (3,) in set(map(tcp_info(["bytes_received"]), found))
+        assert counters.read()["connections"] >= len(found)
         assert others.connections() == []
     counters.close()
     others.close()
@@ -108,7 +176,7 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
         held = [server]
         programs: Any = mock.Mock(copying=lambda: 0)
         programs.tcp_sockets = lambda: {os.fstat(each.fileno()).st_ino for each in held}
-        counters = OriginCounters(programs, server.getsockname()[1], ())
+        counters = Network("source", programs, server.getsockname()[1], ())
         assert counters.unfinished() == 0
         client = socket.create_connection(server.getsockname())
         client.sendall(b"COPY")
@@ -126,10 +194,6 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
         held.pop().close()
         wait_until(lambda: counters.unfinished() == 0, "the server has closed it")
     counters.close()
-
-
-def connection(cookie: int, seconds: float, count: int, rtt: float = 1.0) -> Connection:
-    return Connection(cookie, "10.0.0.1", rtt, 10, 0, 4 * seconds, 2 * seconds, seconds, count, count // 2)
 
 
 def test_a_look_that_failed_halfway_leaves_nothing_to_later_ones() -> None:
@@ -154,18 +218,27 @@ def test_a_look_that_failed_halfway_leaves_nothing_to_later_ones() -> None:
 
 
 def test_counters_are_the_sums_over_all_connections() -> None:
-    followed = ConnectionTotals()
+    followed = ConnectionTotals(quantities("tcp_info", "source"))
     looks = ([], [(1, 10)], [(1, 15), (2, 4)], [(2, 6)], [], [(3, 1)])
-    found = [followed.update([connection(cookie, 0.5, sent) for cookie, sent in look]) for look in looks]
+    found = [
+        followed.update([connection(cookie, bytes_sent=sent, busy_time=2 * 10**6) for cookie, sent in look])
+        for look in looks
+    ]
     assert [totals["sent"] for totals in found] == [0, 10, 19, 21, 21, 22]
-    assert (found[-1]["busy"], found[-1]["rwnd_limited"]) == pytest.approx((2.0 * 3, 1.0 * 3))
+    assert found[-1]["busy"] == pytest.approx(2.0 * 3)
 
 
-def test_means_are_over_connections() -> None:
-    found = ConnectionTotals().update([connection(1, 0, 0, rtt=1.0), connection(2, 0, 0, rtt=4.0)])
-    assert (found["rtt_loaded"], found["cwnd"], found["connections"]) == (2.5, 10, 2)
-    without = ConnectionTotals().update([])
-    assert math.isnan(without["rtt_loaded"]) and math.isnan(without["cwnd"])
+def test_states_are_over_the_connections_that_know_theirs() -> None:
+    smallest = Quantity("min_rtt", "ms", "source", ("tcp_info", "min_rtt"), "state", "min", "")
+    totals = ConnectionTotals([*quantities("tcp_info", "source"), smallest])
+    made = [
+        connection(1, rtt=1000, snd_cwnd=10, min_rtt=2**32 - 1),
+        connection(2, rtt=4000, snd_cwnd=10, min_rtt=900),
+    ]
+    found = totals.update(made)
+    assert (found["rtt_loaded"], found["cwnd"], found["min_rtt"]) == pytest.approx((2.5e-3, 10, 0.9e-3))
+    without = totals.update([])
+    assert all(math.isnan(without[name]) for name in ("rtt_loaded", "cwnd", "min_rtt"))
 
 
 def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,18 +271,13 @@ def test_looks_that_take_long_are_far_between(monkeypatch: pytest.MonkeyPatch) -
     os.close(proc)
 
 
-def test_servers_together_have_the_busiest_thread_of_any_and_all_that_wait() -> None:
-    assert combine_busiest([Busiest(0.5, 1), Busiest(0.25, 2)]) == Busiest(0.5, 3)
-    assert math.isnan(combine_busiest([Busiest(0.5, 1), Busiest(math.nan, 0)]).cores)
-
-
 def test_bytes_of_connections_that_ended_count_and_those_of_other_remotes_do_not() -> None:
     seen = mock.Mock(spec=SocketDiagnostics)
     counted = ReceivedBytes(seen, ["10.0.0.1"])
-    other = connection(9, 0, 0)._replace(remote="10.0.0.9", received=100)
+    other = connection(9, "10.0.0.9", bytes_received=100)
     arrived = []
     for look in ({1: 5}, {1: 7, 2: 1}, {2: 3}, {}):
-        ours = [connection(cookie, 0, 0)._replace(received=count) for cookie, count in look.items()]
+        ours = [connection(cookie, bytes_received=count) for cookie, count in look.items()]
         seen.connections.return_value = [*ours, other]
         arrived.append(counted.arrived())
     assert arrived == [5, 8, 10, 10]

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from tpcsweep.common.errors import FaultError
 from tpcsweep.data.flags import BROKEN
 from tpcsweep.deploying.xrootd import monitoring, server_config
-from tpcsweep.measuring.readings import MOST
+from tpcsweep.measuring.readings import quantity_at, sampled_series
+from tpcsweep.measuring.sampler import Readings, Table
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.kubernetes import site, testbed
@@ -27,43 +28,32 @@ from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import CopyReports
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.pod.messages import encoded
-from tpcsweep.testbeds.kubernetes.pod.pod_files import Sample
-from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, combine
+from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
 
 from tests.support.records import RECORD, datagram
 
 
 def inbox(fault: str | None = None, own: bool = False) -> Inbox:
     made = Inbox(lambda: fault, lambda: own)
-    made.ahead = {"dst1": 900.0, CLIENT: 1000.0}
+    made.begin({"dst1": 900.0, CLIENT: 1000.0}, lambda *_: None)
     return made
 
 
 def test_times_of_the_client_and_of_agents_become_those_of_this_machine() -> None:
-    heard = inbox()
+    heard, samples = inbox(), list[tuple[str, Any]]()
+    heard.begin(heard.ahead, lambda agent, record: samples.append((agent, record)))
     heard.receive({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": ["dst1", 1.5, 7]}})
     heard.receive({"client": {"event": "exhausted"}})
     heard.receive({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"], "of": "dst1"})
-    heard.receive({"sample": [0.5, 3], "of": "dst1"})
+    heard.receive({"sample": {"time": 0.5, "goodput": 3}, "of": "dst1"})
     lines = heard.lines()
     event, other = json.loads(next(lines)), json.loads(next(lines))
     assert (event["start"], event["end"], other) == (1001.0, 1002.0, {"event": "exhausted"})
     assert heard.arrival(*event["arrival"]) == (901.5, 7)
     assert heard.arrival("dst1", None, 9) == (None, 9)  # nobody saw its first byte
-    assert heard.samples() == {"dst1": [[900.5, 3]]}
+    assert samples == [("dst1", {"time": 900.5, "goodput": 3})]
     found = [[(copy.begin, copy.end, copy.name) for copy in heard.copies()] for _ in range(2)]
     assert found == [[(901.25, 901.75, "c.0.0")], []]
-
-
-def test_samples_are_thinned_alike_and_forgotten_with_their_cell() -> None:
-    heard = inbox()
-    for number in range(MOST + 1):
-        for name in ("src1", "dst1"):
-            heard.receive({"sample": [float(number)], "of": name})
-    assert heard.stride == 2
-    assert {len(kept) for kept in heard.samples().values()} == {MOST // 2 + 1}
-    heard.forget()
-    assert heard.stride == 1
 
 
 def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,65 +169,68 @@ def test_files_of_a_cell_go_when_no_server_can_make_another(ends: bool) -> None:
 
 
 MACHINES = {"src1": "a", "dst1": "a", "client": "b"}
-NETWORKS = {"src1": "a", "dst1": "b"}
-PARTS = (["src1"], ["dst1"], MACHINES, NETWORKS)
+QUANTITIES = {
+    "src1": ("source_throughput", "source_cpu", "busy"),
+    "dst1": ("goodput", "wire_throughput", "destination_cpu"),
+    "client": ("client_cpu",),
+}
 
 
-def counting(times: list[float], rate: float = 1.0, connections: int = 0) -> list[list[float | None]]:
+def counting(target: str, times: list[float], rate: float = 1.0, connections: int = 0) -> Table:
     """An agent whose counters all grow by `rate` a second since 0."""
-    state = {"rtt_loaded": 5.0, "cwnd": 10.0, "connections": connections} if connections else {}
-    counters = ("rx_bytes", "tx_bytes", "cpu", "machine_busy", "payload", "busy", "periods", "throttled")
-    machine = {"machine_steal": 0, "machine_pressure": None, "machine_work": 0.2, "machine_slowed": 0.1}
-    same = {**machine, "waiting": 1.0, **state}
+    state = {"rtt_loaded": 5e-3, "cwnd": 10.0, "connections": connections} if target == "src1" else {}
+    side = {"src1": "source", "dst1": "destination"}.get(target, target)
+    same = {"machine_work": 2e-4, "machine_slowed": 0.1, f"{side}_waiting": 1.0, **state}
+    names = "time", "machine_cpu", "machine_total", f"{side}_thread", *QUANTITIES[target], *same
 
-    def sample(t: float) -> list[float | None]:
-        thread = math.nan if t == times[0] else 0.5
-        grown = {"machine_total": 2 * rate * t, **dict.fromkeys(counters, rate * t)}
-        return list(Sample(t, thread=thread, **grown, **same))
+    def row(t: float) -> tuple[float, ...]:
+        grown = [rate * t] * len(QUANTITIES[target])
+        return t, rate * t, 2 * rate * t, math.nan if t == times[0] else 0.5, *grown, *same.values()
 
-    return [sample(t) for t in times]
+    return Table(names, [row(t) for t in times])
+
+
+def agents(times: list[float], connections: int = 0) -> Readings:
+    tables = {name: counting(name, times, connections=connections) for name in MACHINES}
+    return Readings(tables, {"machine": MACHINES})
 
 
 @settings(max_examples=25)
 @given(st.lists(st.floats(0, 0.09), min_size=3, max_size=3), st.floats(1, 1e9), st.integers(5, 30))
 def test_steady_counters_are_found(offsets: list[float], rate: float, count: int) -> None:
-    samples = {
-        name: counting([offset + 0.1 * i for i in range(count)], rate)
+    """Though each agent has a timer of its own."""
+    tables = {
+        name: counting(name, [offset + 0.1 * i for i in range(count)], rate)
         for name, offset in zip(MACHINES, offsets, strict=True)
     }
-    combined = combine(samples, *PARTS, 0.1)
-    assert len(combined) >= count - 1
-    for one in combined:
-        assert np.allclose([one.payload, one.source_bytes, one.destination_cpu[0], one.busy], rate * one.time)
-    assert np.allclose(np.diff([reading.time for reading in combined]), 0.1)
+    found = sampled_series(Readings(tables), 0.1)
+    assert found["time"].size >= count - 2
+    for name in ("goodput", "source_throughput", "wire_throughput"):
+        assert np.allclose(found[name], rate * 8e-9)
+    for name in ("busy", "source_cpu", "client_cpu"):
+        assert np.allclose(found[name], rate)
+    assert np.isnan(found["path_cpu"]).all() and np.isnan(found["machine_others"]).all()  # no pod has them
 
 
 def test_pods_of_one_machine_count_it_once_and_threads_are_known_when_all_have_looked_twice() -> None:
-    samples = {name: counting([0.0, 0.1, 0.2]) for name in MACHINES}
-    first, *_, last = combine(samples, *PARTS, 0.1)
-    assert np.isclose(last.machine_busy, 2 * 0.2)  # a and b, not three pods
-    assert np.isclose(last.machine_total, 4 * 0.2)
-    assert math.isnan(first.source_thread)
-    assert (last.source_thread, last.client_thread, last.destination_waiting) == (0.5, 0.5, 1)
-    assert combine(samples | {"dst1": []}, *PARTS, 0.1) == []
+    read = agents([0.0, 0.1, 0.2])
+    times = np.array([0.0, 0.2])
+    assert quantity_at(read, times, "machine_cpu")[-1] == pytest.approx(2 * 0.2)  # a and b, not three pods
+    assert quantity_at(read, times, "machine_total")[-1] == pytest.approx(4 * 0.2)
+    assert quantity_at(read, times, "source_thread").tolist() == pytest.approx([math.nan, 0.5], nan_ok=True)
+    found = sampled_series(read, 0.1)
+    assert (found["client_thread"][-1], found["destination_waiting"][-1]) == (0.5, 1)
+    assert not Readings(read.tables | {"dst1": Table((), [])})  # one has not begun
 
 
 def test_states_are_means_over_connections_and_nan_without_any() -> None:
-    samples = {name: counting([0.0, 0.1]) for name in MACHINES}
-    assert math.isnan(combine(samples, *PARTS, 0.1)[-1].rtt_loaded)
-    samples["src1"] = counting([0.0, 0.1], connections=2)
-    combined = combine(samples, *PARTS, 0.1)[-1]
-    assert (combined.rtt_loaded, combined.cwnd, combined.connections) == (5.0, 10.0, 2)
-
-
-def test_origins_of_one_network_count_its_interface_and_connections_once() -> None:
-    machines = {"src1": "a", "src2": "a", "dst1": "b", "dst2": "b", "client": "c"}
-    samples = {name: counting([0.0, 0.1, 0.2], connections=2) for name in machines}
-    sides = ["src1", "src2"], ["dst1", "dst2"]
-    each = {name: name for name in machines}
-    shared, apart = (combine(samples, *sides, machines, of, 0.1)[-1] for of in (machines, each))
-    for field in ("source_bytes", "wire_bytes", "connections", "busy"):
-        assert np.isclose(getattr(apart, field), 2 * getattr(shared, field)), field
-    assert np.isclose(shared.payload, 2 * 0.2)  # files are each origin's own
-    assert len(shared.source_cpu) == 2
-    assert shared.rtt_loaded == apart.rtt_loaded == 5.0
+    assert np.isnan(sampled_series(agents([0.0, 0.1]), 0.1)["rtt_loaded"]).all()
+    found = sampled_series(agents([0.0, 0.1], connections=2), 0.1)
+    assert [found[name].item() for name in ("rtt_loaded", "cwnd", "connections")] == pytest.approx([5, 10, 2])
+    tables = {"src1": counting("src1", [0.0, 0.1], connections=3), "src2": counting("src1", [0.0, 0.1])}
+    tables["src2"] = tables["src2"]._replace(
+        rows=[(*row[:-3], math.nan, math.nan, 0) for row in tables["src2"].rows]
+    )
+    assert (
+        sampled_series(Readings(tables), 0.1)["cwnd"].item() == 10
+    )  # one that has no connections does not count

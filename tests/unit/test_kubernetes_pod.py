@@ -3,7 +3,6 @@
 
 import asyncio
 import json
-import math
 import os
 import re
 import socket
@@ -40,20 +39,19 @@ def test_a_container_hands_over_its_counters_and_its_processes(
         monkeypatch.setattr(module, "SERVER_CONTAINER_SOCKET", tmp_path / "socket")
     server = threading.Thread(target=server_container.taken)
     server.start()
-    beside = watched.ContainerPrograms()
+    beside = watched.Container().programs("source")
     server.join()
-    assert beside.cpu() == 2.5
-    assert beside.totals() == {"periods": 10, "throttled": 4}
+    assert beside.read()["source_cpu"] == 2.5
+    assert beside.totals() == {"source_periods": 10, "source_throttled_periods": 4}
     with socket.socket() as ours:
         assert os.fstat(ours.fileno()).st_ino in beside.tcp_sockets()
-    assert math.isnan(beside.readings()["thread"])  # before there were two looks
-    assert beside.readings()["throttled"] == 4
-    wait_until(lambda: beside.readings()["thread"] > 0, "this process has used some CPU")
+    wait_until(lambda: beside.read()["source_thread"] > 0, "this process has used some CPU")
 
 
 def test_a_server_whose_sockets_the_node_hides_may_be_busy() -> None:
     hidden = mock.Mock(side_effect=PermissionError)
-    assert watched.Watched(mock.Mock(tcp_sockets=hidden), 1, (), ()).busy()
+    container = mock.Mock(programs=lambda _: mock.Mock(tcp_sockets=hidden))
+    assert watched.OriginPod(container, "source", 1, (), ()).busy()
 
 
 def test_credentials_are_taken_whole_though_their_names_come_one_by_one(

@@ -8,22 +8,20 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 from tpcsweep.common.errors import FaultError
 from tpcsweep.deploying.xrootd.server_config import Ports
+from tpcsweep.measuring.sampler import Record, Sampler
 from tpcsweep.testbeds.kubernetes import site
 from tpcsweep.testbeds.kubernetes.pod import agent, messages
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub, client_agent
-from tpcsweep.testbeds.kubernetes.pod.pod_files import Sample
 from tpcsweep.testbeds.kubernetes.session import SessionError
 
 from tests.support.workflow import wait_until
 
-NEEDED = Sample._fields[: -len(Sample._field_defaults)]
 GAP = 0.3
 GONE = OSError("gone")
 
@@ -35,36 +33,33 @@ class Pods:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.machines = self.networks = dict.fromkeys(("src1", "dst1", "dst2", CLIENT), "one")
-        self.sides = {"src": SimpleNamespace(names=["src1"]), "dst": SimpleNamespace(names=["dst1", "dst2"])}
-        self.session, self.inbox = self, site.Inbox(lambda: None, lambda: False)
+        self.agents = ["src1", "dst1", "dst2", CLIENT]
+        self.inbox = site.Inbox(lambda: None, lambda: False)
         self.wrong: dict[str, Any] = {}  # the error of the next look of an agent, and of how many looks
         self.lost = ""  # the agent whose messages get lost
+        self.quantities = ["sent", "cwnd"]
         self._run(self._begin())
 
     async def _begin(self) -> None:
         self._hub = Hub()
         self._hub.outbox.say = self._receive  # type: ignore[method-assign]
-        for name in set(self.machines) - {CLIENT}:
+        for name in set(self.agents) - {CLIENT}:
             ours, theirs = [await asyncio.open_unix_connection(sock=end) for end in socket.socketpair()]
             messages.detach(agent.serve(mock.Mock(), mock.Mock(), Ports(0, 0, 0, 0, 0), *theirs))
-            ask = messages.Channel(name, *ours, partial(self._hub._say, of=name)).ask
-            with mock.patch.object(
-                agent, "Watched", lambda *_, of=name: mock.Mock(sample=lambda: self._look(of))
-            ):
-                await ask("describe", peers=[], sysctls=[])
+            ask = messages.Channel(name, *ours, partial(self._hub.outbox.say, of=name)).ask
+            target = mock.Mock(read=partial(self._look, name))
+            with mock.patch.object(agent, "OriginPod", lambda *_, target=target: mock.Mock(target=target)):
+                await ask("describe", target="source", peers=[], sysctls=[])
             self._hub.agents[name] = ask
-        client = mock.Mock(
-            readings=lambda: {k: v for k, v in self._look(CLIENT)._asdict().items() if k != "time"}
-        )
-        self._hub.agents[CLIENT] = client_agent(client, self._hub._say)
+        client = mock.Mock(read=partial(self._look, CLIENT))
+        self._hub.agents[CLIENT] = client_agent(client, self._hub.outbox.say)
 
-    def _look(self, name: str) -> Sample:
+    def _look(self, name: str) -> Record:
         error, times = self.wrong.get(name, (None, 0))
         if times > 0:
             self.wrong[name] = error, times - 1
             raise error
-        return Sample(**{**dict.fromkeys(NEEDED, 0.0), "time": time.monotonic()})
+        return {"time": time.monotonic(), **dict.fromkeys(self.quantities, 0.0)}
 
     def _receive(self, **message: Any) -> None:
         if message.get("of") != self.lost:
@@ -72,6 +67,9 @@ class Pods:
 
     def _run(self, doing: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(doing, self._loop).result(60)
+
+    def sampler(self, interval: float) -> Sampler:
+        return Sampler([site.RemoteTargets(self, self.inbox, self.agents)], interval)  # type: ignore[arg-type]
 
     def ask(self, verb: str, /, **arguments: Any) -> Any:
         request = {"id": 0, "do": verb, "with": arguments}
@@ -103,19 +101,19 @@ def pods(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_a_look_that_fails_is_a_missing_sample(pods: Any, name: str, first: bool) -> None:
     if first:
         pods.wrong[name] = GONE, 2
-    with site.RemoteSampler(pods, 0.01) as sampler:
+    with pods.sampler(0.01) as sampler:
         pods.wrong[name] = GONE, 2
         wait_until(lambda: not pods.wrong[name][1], "both have failed")
-        before = len(sampler.readings())
-        wait_until(lambda: len(sampler.readings()) > before + 9, "others go well")
+        before = sampler.readings().ended
+        wait_until(lambda: sampler.readings().ended > before + 0.1, "others go well")
         end = time.monotonic()
-    assert sampler.readings()[-1].time > end - 0.02
+    assert sampler.readings().ended > end - 0.02
 
 
 def test_a_cell_begins_when_all_agents_have_begun(pods: Any) -> None:
     """An agent's first look fails, and others do not look again for a while."""
     pods.wrong["dst2"] = GONE, 2
-    with site.RemoteSampler(pods, 0.3) as sampler:
+    with pods.sampler(0.3) as sampler:
         assert sampler.readings()
 
 
@@ -130,8 +128,6 @@ GONE_WORDS = r"counters: gone \(no reading from \d+\.\d s to \d+\.\d s of the ce
         (CLIENT, GONE, GONE_WORDS),
         ("src1", KeyError("eth0"), "counters: KeyError: 'eth0' "),
         ("dst1", TypeError("no number"), r"TypeError\('no number'\)"),
-        # The task of its looks ends.
-        ("dst2", asyncio.CancelledError(), "(no sample since |counters: .* or the clock jumped)"),
         # Its samples get lost on the way.
         ("dst2", None, r"no sample since \d+\.\d s of the cell"),
     ],
@@ -142,15 +138,25 @@ def test_an_agent_whose_samples_stop_is_named(
     """Within the cell, and when nobody has looked until its end."""
     monkeypatch.setattr("tpcsweep.measuring.looks.LONGEST_GAP", GAP)
     monkeypatch.setattr(site, "SILENT_SECONDS", GAP)
-    with pytest.raises(FaultError, match=f"^{name}: {words}"), site.RemoteSampler(pods, 0.01) as sampler:
+    with pytest.raises(FaultError, match=f"^{name}: {words}"), pods.sampler(0.01) as sampler:
         if error is None:
             pods.lost = name
         else:
-            pods.wrong[name] = error, 1 if isinstance(error, asyncio.CancelledError) else 10**9
+            pods.wrong[name] = error, 10**9
         last = pods.inbox.newest()[name]
         wait_until(lambda: time.monotonic() > last + 3 * GAP, "it is silent for long")
         if noticed:
             wait_until(lambda: pods.inbox.check() or not sampler.readings(), "it is noticed")
+    assert pods.inbox.taken_away()
+
+
+def test_a_quantity_that_a_pod_stops_to_send_is_a_fault_that_names_both(pods: Any) -> None:
+    with (
+        pytest.raises(FaultError, match=r"^(src1|dst\d|client): cwnd not sampled any more"),
+        pods.sampler(0.01),
+    ):
+        pods.quantities.remove("cwnd")
+        wait_until(lambda: pods.inbox.check() or False, "it is noticed")
     assert pods.inbox.taken_away()
 
 
@@ -159,6 +165,6 @@ def test_a_pod_without_a_first_sample_is_named(pods: Any, monkeypatch: pytest.Mo
     pods.lost = "dst2"
     with (
         pytest.raises(FaultError, match=r"^dst2: no sample has come within 0 s"),
-        site.RemoteSampler(pods, 0.01),
+        pods.sampler(0.01),
     ):
         pytest.fail("it has begun")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readings, their series, whether these are steady, and whether the machine was as at other times."""
 
+import itertools
 import math
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,76 +19,96 @@ from tpcsweep.common.errors import BrokenError
 from tpcsweep.measuring import machine
 from tpcsweep.measuring.limits import means
 from tpcsweep.measuring.machine import TRIES, WINDOW, Machine, Speed, disturbed, pressure
-from tpcsweep.measuring.readings import Reading, Sampler, goodput, mean, sampled_series
+from tpcsweep.measuring.readings import goodput, sampled_series
+from tpcsweep.measuring.sampler import LocalTargets, Readings, Record, Sampler, Table
 from tpcsweep.measuring.steady import Steady, analyse, narrow
 
-from tests.support.readings import ZERO
+from tests.support.readings import readings
 from tests.support.workflow import wait_until
 
 
 def test_rates_come_of_differences_and_are_unknown_as_those_are() -> None:
-    start = ZERO._replace(machine_others=0.0, machine_pressure=0.0)
-    later = start._replace(time=0.5, payload=62_500_000, retransmits=3, resent=62_500, rwnd_limited=1.0)
-    later = later._replace(source_cpu=(0.25, 0.5), source_thread=0.75, machine_busy=2.0, machine_total=4.0)
-    found = sampled_series([start, later._replace(machine_others=1.0, machine_pressure=0.25)], 0.5)
+    start: dict[str, Any] = {"source_cpu": (0.0, 0.0)}
+    later = {"time": 0.5, "goodput": 62_500_000, "retransmits": 3, "resent": 62_500, "rwnd_limited": 1.0}
+    later |= {"source_cpu": (0.25, 0.5), "source_thread": 0.75, "machine_cpu": 2.0, "machine_total": 4.0}
+    later |= {"machine_others": 1.0, "machine_pressure": 0.25, "machine_work": 2e-4}
+    found = sampled_series(readings([start, later]), 0.5)
     # 62.5 MB in half a second is 1 Gbit/s; two connections are limited all the time.
     expected = {"time": 0.5, "goodput": 1.0, "source_cpu": 1.5, "machine_cpu": 0.5, "retransmits": 3}
     expected |= {"rwnd_limited": 2, "resent": 0.001, "source_thread": 0.75}
     expected |= {"machine_others": 0.25, "machine_pressure": 0.5}  # of all CPUs, and of the time
+    expected |= {"machine_work": 0.2}  # ms
     assert {name: found[name].item() for name in expected} == pytest.approx(expected)
     assert found["source_origin_cpu"].tolist() == [[0.5], [1.0]]
-    unknown = sampled_series([ZERO, ZERO._replace(time=0.5)], 0.5)
-    for name in ("rtt_loaded", "machine_others", "machine_pressure", "machine_work", "machine_slowed"):
-        assert math.isnan(mean(unknown[name]))
-    assert all(values.size == 0 for values in sampled_series([ZERO], 0.5).values())
+    unknown = sampled_series(Readings({"client": Table(("time",), [(0.0,), (0.5,)])}), 0.5)
+    assert unknown.keys() == found.keys()
+    assert all(np.isnan(values).all() for name, values in unknown.items() if name != "time")
+    assert all(values.size == 0 for values in sampled_series(readings([{}]), 0.5).values())
 
 
 def test_an_interval_in_which_the_machines_clock_has_hardly_ticked_counts_as_little() -> None:
     # Others' CPU was what the deployment used, taken from nothing, over nothing: minus seven million.
     ticks = {0.0: (0.0, 0.0, 0.0), 0.02: (0.0, 0.0, -0.007), 0.04: (0.04, 0.04, 0.026)}
-    readings = [
-        ZERO._replace(time=time, machine_total=total, machine_busy=busy, machine_others=others)
-        for time, (total, busy, others) in ticks.items()
-    ]
-    found = means(sampled_series(readings, 0.02), 0)
+    names = "machine_total", "machine_cpu", "machine_others"
+    read = readings({"time": time, **dict(zip(names, values, strict=True))} for time, values in ticks.items())
+    found = means(sampled_series(read, 0.02), 0)
     assert [found[f"machine_{name}"] for name in ("others", "cpu")] == pytest.approx([0.026 / 0.04, 1.0])
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 2), st.integers(0, 10**9)), min_size=1, max_size=40))
 def test_nothing_is_lost_or_made_up_between_readings(steps: list[tuple[float, int]]) -> None:
-    readings = [ZERO]
-    for length, payload in steps:
-        last = readings[-1]
-        readings.append(last._replace(time=last.time + length, payload=last.payload + payload))
-    found = sampled_series(readings, 0.1)
-    arrived, sent = found["goodput"].sum() * 0.1 / 8e-9, readings[-1].payload
+    lengths, counts = zip(*steps, strict=True)
+    times, sizes = np.cumsum([0, *lengths]).tolist(), np.cumsum([0, *counts]).tolist()
+    read = readings({"time": time, "goodput": size} for time, size in zip(times, sizes, strict=True))
+    found = sampled_series(read, 0.1)
+    arrived, sent = found["goodput"].sum() * 0.1 / 8e-9, sizes[-1]
     largest = max(payload / length for length, payload in steps)
     assert sent - 0.1 * largest - 1 <= arrived <= sent * (1 + 1e-9) + 1
     assert (found["goodput"] <= largest * 8e-9 * (1 + 1e-6) + 1e-9).all()
-    assert goodput(readings, 0.1) == pytest.approx(found["goodput"])
+    assert goodput(read, 0.1) == pytest.approx(found["goodput"])
+
+
+def sampler_of(read: Callable[[], Record], interval: float, **what: Any) -> Sampler:
+    return Sampler([LocalTargets({"dst1": read})], interval, **what)
+
+
+def times_of(sampler: Sampler) -> list[float]:
+    table = sampler.readings().tables["dst1"]
+    return table.column("time") if table.rows else []
 
 
 def test_a_sampler_keeps_its_interval_though_reading_takes_time() -> None:
     taken = threading.Semaphore(0)
 
-    def read() -> Reading:
+    def read() -> Record:
         time.sleep(0.03)
         taken.release()
-        return ZERO._replace(time=time.monotonic())
+        return {"time": time.monotonic()}
 
-    with Sampler(read, 0.05) as sampler:
+    with sampler_of(read, 0.05) as sampler:
         assert all(taken.acquire(timeout=60) for _ in range(10))
-    steps = np.diff([reading.time for reading in sampler.readings()])
+    steps = np.diff(times_of(sampler))
     # Eighty milliseconds if the reading came on top; a busy machine delays some, and none comes before its time.
     assert np.quantile(steps, 0.25) < 0.07
     assert np.mean(steps) > 0.045
 
 
 def test_an_error_that_cannot_pass_is_raised_where_readings_are_asked_for() -> None:
-    answers = iter([ZERO._replace(time=time.monotonic())])
+    answers = iter([{"time": time.monotonic()}])
 
-    with pytest.raises(StopIteration), Sampler(lambda: next(answers), 0.01) as sampler:
-        wait_until(lambda: len(sampler.readings()) > 1, "it is met")
+    with pytest.raises(StopIteration), sampler_of(lambda: next(answers), 0.01) as sampler:
+        wait_until(lambda: len(times_of(sampler)) > 1, "it is met")
+
+
+def test_a_quantity_that_is_not_read_any_more_breaks_the_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{LOOKS}.LONGEST_GAP", 0.1)
+    answers = itertools.chain([{"cwnd": 10.0, "sent": 0.0}], itertools.repeat({"sent": 1.0}))
+    read = lambda: {"time": time.monotonic(), **next(answers)}  # noqa: E731
+    with (
+        pytest.raises(BrokenError, match="LookupError: cwnd not sampled any more"),
+        sampler_of(read, 0.01) as it,
+    ):
+        wait_until(lambda: not it.readings(), "it is noticed")
 
 
 GONE = OSError("dst1 is gone")
@@ -104,13 +125,13 @@ class Counters:
         self.now, self.seen = 0.0, 0
         self._failures, self._ever_since = failures, ever_since
 
-    def read(self) -> Reading:
+    def read(self) -> Record:
         self.seen += 1
         found = self._failures.get(self.seen, self._ever_since if self.seen > max(self._failures) else None)
         self.now += found if isinstance(found, float) else 1.0
         if isinstance(found, Exception):
             raise found
-        return ZERO._replace(time=time.monotonic())
+        return {"time": time.monotonic()}
 
 
 @pytest.mark.parametrize("error", [GONE, ValueError("cut"), KeyError("eth0"), struct.error("short")])
@@ -119,11 +140,11 @@ def test_a_look_that_fails_is_a_missing_reading(
     monkeypatch: pytest.MonkeyPatch, error: Exception, first: int
 ) -> None:
     counters = Counters(monkeypatch, {first: error, first + 1: error})
-    with Sampler(counters.read, 0.001) as sampler:
+    with sampler_of(counters.read, 0.001) as sampler:
         wait_until(lambda: counters.seen > 9, "others go well")
         before = time.monotonic()
-    assert len(sampler.readings()) == counters.seen - 2
-    assert sampler.readings()[-1].time >= before  # the last look is after the cell's end
+    assert len(times_of(sampler)) == counters.seen - 2
+    assert sampler.readings().ended >= before  # the last look is after the cell's end
 
 
 @pytest.mark.parametrize("noticed", [True, False])
@@ -142,28 +163,28 @@ def test_readings_that_stop_break_the_deployment_and_leave_those_before(
 ) -> None:
     """Whether or not somebody asks for readings before the cell ends."""
     counters = Counters(monkeypatch, failures, ever_since)
-    sampler = Sampler(counters.read, 0.001)
+    sampler = sampler_of(counters.read, 0.001)
     with pytest.raises(BrokenError, match=f"^counters: {words}"), sampler:
         wait_until(
-            lambda: len(sampler.readings()) > 9 if noticed else counters.seen >= min(failures),
+            lambda: len(times_of(sampler)) > 9 if noticed else counters.seen >= min(failures),
             "it is noticed",
         )
     at, found = min(failures.items())
-    assert len(sampler.readings()) == (at if isinstance(found, float) else at - 1)
+    assert len(times_of(sampler)) == (at if isinstance(found, float) else at - 1)
 
 
 def test_a_look_that_does_not_end_breaks_the_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{LOOKS}.LONGEST_GAP", 0.2)
     hung, over = threading.Event(), threading.Event()
 
-    def read() -> Reading:
+    def read() -> Record:
         if hung.is_set():
             over.wait(60)
-        return ZERO._replace(time=time.monotonic())
+        return {"time": time.monotonic()}
 
     for noticed in (True, False):
         hung.clear()
-        with pytest.raises(BrokenError, match=STOPPED), Sampler(read, 0.01) as it:
+        with pytest.raises(BrokenError, match=STOPPED), sampler_of(read, 0.01) as it:
             hung.set()
             if noticed:
                 wait_until(lambda: not it.readings(), "it is noticed")
@@ -187,8 +208,13 @@ def looks(*found: float) -> Iterator[float]:
 
 def test_this_machine_has_a_condition_and_pressure_is_the_time_in_which_something_waited() -> None:
     watched = Machine()
-    before, after = watched.read(), watched.read()
+    before, after = watched.condition(), watched.condition()
+    record = watched.read()
     watched.close()
+    assert record["machine_total"] >= after.total and record["machine_work"] > 0
+    assert (
+        "machine_others" not in record
+    )  # unknown where it is not known which processes are the deployment's
     assert 0 < before.tasks <= before.busy <= before.total
     assert after.busy >= before.busy and after.work > 0
     assert before.pressure is None or after.pressure >= before.pressure
@@ -200,8 +226,8 @@ def test_a_machine_is_as_much_slower_as_its_work_takes_longer(factor: float) -> 
     found = speed(looks(*[1.0] * WINDOW, factor))
     for _ in range(WINDOW - 1):
         assert found.read()[1] is None  # nothing to compare with
-    assert found.read() == (pytest.approx(1e3 * INSTANT), pytest.approx(0))
-    assert found.read() == (pytest.approx(factor * 1e3 * INSTANT), pytest.approx(factor - 1))
+    assert found.read() == (pytest.approx(INSTANT), pytest.approx(0))
+    assert found.read() == (pytest.approx(factor * INSTANT), pytest.approx(factor - 1))
 
 
 @given(st.integers(0, WINDOW - 1))
@@ -215,7 +241,7 @@ def test_the_fastest_piece_of_a_look_counts_and_looks_take_no_more_than_their_sh
     coarse = speed(looks(*[0.0] * WINDOW))  # a clock that knows no speed
     assert {coarse.read() for _ in range(WINDOW)} == {(0.0, None)}
     pieces = iter([3.0, 1.0, 2.0][:TRIES])
-    assert speed(pieces).read()[0] == pytest.approx(1e3 * INSTANT)
+    assert speed(pieces).read()[0] == pytest.approx(INSTANT)
     found = Speed(iter([3600.0] * TRIES).__next__)
     first = found.read()
     assert found.read() == first  # another would raise StopIteration

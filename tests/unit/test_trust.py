@@ -19,12 +19,13 @@ from tpcsweep.data import folding, tables
 from tpcsweep.deploying.xrootd import monitoring
 from tpcsweep.deploying.xrootd.monitoring import Copy, parse_datagram
 from tpcsweep.measuring import transfers
-from tpcsweep.measuring.readings import Sampler, ThinnedHistory, sampled_series
+from tpcsweep.measuring.readings import sampled_series
+from tpcsweep.measuring.sampler import LocalTargets, Sampler, ThinnedHistory
 from tpcsweep.measuring.transfer_files import Arrival, DestinationFiles, FirstBytes, reserve_memory
 from tpcsweep.measuring.transfers import CellTransfers, unfinished
 
 from tests.support import synthetic
-from tests.support.readings import ZERO
+from tests.support.readings import readings
 from tests.support.records import RECORD, datagram
 from tests.support.workflow import wait_until
 
@@ -189,16 +190,17 @@ def test_a_history_is_bounded_even_and_keeps_the_first_and_rates_stay_the_same(c
     assert kept == list(range(0, count, history.stride))
     assert len(kept) >= most // 2 if count > most else history.stride == 1
     if kept:
-        readings = [ZERO._replace(time=0.1 * n, payload=n * 12_500_000) for n in kept]
-        found = sampled_series(readings, 0.1 * history.stride)
+        read = readings({"time": 0.1 * n, "goodput": n * 12_500_000} for n in kept)
+        found = sampled_series(read, 0.1 * history.stride)
         assert np.allclose(found["goodput"], 1.0)
         assert np.allclose(np.diff(found["time"]), 0.1 * history.stride)
 
 
 def test_a_sampler_that_is_full_says_what_its_interval_has_become() -> None:
-    with Sampler(lambda: ZERO._replace(time=time.monotonic()), 0.002, most=8) as sampler:
+    targets = LocalTargets({"dst1": lambda: {"time": time.monotonic()}})
+    with Sampler([targets], 0.002, most=8) as sampler:
         wait_until(lambda: sampler.interval >= 0.004, "it keeps every other reading")
-    assert len(sampler.readings()) <= 8
+    assert len(sampler.readings().tables["dst1"].rows) <= 8
 
 
 def test_the_first_byte_of_a_file_is_noticed_and_not_its_making(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.deploying.xrootd.monitoring import LATE
 from tpcsweep.deploying.xrootd.releases import Release, ReleaseError
 from tpcsweep.testbeds.netns.namespace_servers import DeploymentProcess
-from tpcsweep.testbeds.node import starting
+from tpcsweep.testbeds.node import serving
 
 from tests.support.releases import folder_of
 
@@ -174,13 +174,13 @@ def test_redirectors_start_before_origins_and_cmsd_before_xrootd(origins: int, e
     side = xrootd.side_servers("src", "a", ["b", "c"][:origins], Path(), Path())
     seen: list[str] = []
     start = lambda server, program: seen.append(f"{server.name} {program}")  # noqa: E731
-    starting.start_servers(side.servers, start, lambda server: start(server, "ready"))
+    serving.start_servers(side.servers, start, lambda server: start(server, "ready"))
     assert ", ".join(seen) == expected
 
 
 def test_a_side_is_ready_when_its_redirector_has_sent_to_each_origin() -> None:
     get = mock.Mock(side_effect=[(0, ""), (200, ""), (200, ""), (307, "b:1"), (307, "b:1"), (307, "c:1")])
-    for probe in starting.probes("a:1", ["b:1", "c:1"], get):
+    for probe in serving.probes("a:1", ["b:1", "c:1"], get):
         while not probe.ready():
             pass
     assert [call.args for call in get.call_args_list] == [(f"{name}:1",) for name in "bbcaaa"]

@@ -26,8 +26,46 @@ SOURCES: Mapping[str, str] = TABLES["sources"]
 
 
 def _variables(section: str) -> dict[str, Variable]:
-    rows = {name: row or TABLES["summary"][name] for name, row in TABLES[section].items()}
-    return {name: Variable(unit, meaning, source) for name, (unit, source, meaning) in rows.items()}
+    rows = TABLES[section].items()
+    return {name: Variable(unit, meaning, source) for name, (unit, source, meaning) in rows}
+
+
+class Quantity(NamedTuple):
+    """Quantity that is read from the kernel; variables.toml describes the columns."""
+
+    name: str
+    units: str  # of its samples; a reading has s, bytes or a number
+    target: str
+    place: tuple[str, ...]  # the kind of place, and the names of file, key or field
+    kind: str
+    over: str  # how values of several connections and targets become one
+    long_name: str
+
+    @property
+    def sampled(self) -> bool:
+        """Return whether a reading contains it; totals are read before and after a cell alone."""
+        return self.kind != "total"
+
+    @property
+    def grows(self) -> bool:
+        return self.kind != "state"
+
+
+def _quantities(section: str) -> dict[str, Quantity]:
+    return {
+        name: Quantity(name, units, target, tuple(place.split()), kind, over, meaning)
+        for name, (units, target, place, kind, over, meaning) in TABLES[section].items()
+    }
+
+
+_RECORDED = _quantities("recorded")
+QUANTITIES: Mapping[str, Quantity] = _quantities("sampled") | _RECORDED
+_FIGURE_SOURCES = {"count": "count", "total": "total"}  # by the kind of a quantity; the mean of all others
+
+
+def quantities(place: str, target: str) -> list[Quantity]:
+    """Return the quantities of a target that are read in places of a kind, such as `cgroup`."""
+    return [each for each in QUANTITIES.values() if each.place[0] == place and each.target == target]
 
 
 class Remedy(NamedTuple):
@@ -57,11 +95,22 @@ LIMIT_REMEDIES: Mapping[str, str] = {
 }
 SHARES = {limit: f"share_{limit}" for limit in LIMITS}
 """Name of the figure with a limit's share of a cell's time. The shares of a cell add up to 1."""
-SUMMARY = _variables("summary") | {
-    share: Variable("1", f"share of the time after warm-up that {LIMIT_NAMES[limit]} bound", "shares")
-    for limit, share in SHARES.items()
+SUMMARY = (
+    _variables("summary")
+    | {
+        name: Variable(each.units, each.long_name, _FIGURE_SOURCES.get(each.kind, "mean"))
+        for name, each in _RECORDED.items()
+    }
+    | {
+        share: Variable("1", f"share of the time after warm-up that {LIMIT_NAMES[limit]} bound", "shares")
+        for limit, share in SHARES.items()
+    }
+)
+SAMPLES = {
+    name: Variable(each.units, each.long_name, "series")
+    for name, each in QUANTITIES.items()
+    if each.kind not in ("base", "total")
 }
-SAMPLES = _variables("samples")
 ORIGIN_SAMPLES = _variables("origin_samples")
 TRANSFERS = _variables("transfers")
 

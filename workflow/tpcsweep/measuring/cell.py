@@ -20,7 +20,8 @@ from tpcsweep.deploying.xrootd.monitoring import Copy
 from tpcsweep.measuring import limits, transfers
 from tpcsweep.measuring.client.client_process import Client, ClientRun, Event, ToolRefusedError
 from tpcsweep.measuring.machine import disturbed
-from tpcsweep.measuring.readings import Readings, Series, counters_read, goodput, mean, sampled_series
+from tpcsweep.measuring.readings import Series, counters_read, goodput, mean, sampled_series
+from tpcsweep.measuring.sampler import Sampler, Totals
 from tpcsweep.measuring.steady import Steady, analyse, narrow
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.transfer_files import Arrival
@@ -43,10 +44,11 @@ FILES = 1.0  # fewest files of each stream that must end after the warm-up to sa
 SILENCE = 1.0  # seconds without a byte at a cell's end after which servers and path are checked for answers
 COUNTING = 1.005  # largest ratio of two counters that are read a millisecond apart
 DIGITS = 6  # significant digits of figures in a cell's file
-MEANS, TOTALS = (
-    tuple(name for name, figure in SUMMARY.items() if figure.source == source) for source in ("mean", "total")
+MEANS, COUNTS, TOTALS = (
+    tuple(name for name, figure in SUMMARY.items() if figure.source == source)
+    for source in ("mean", "count", "total")
 )
-"""Samples whose means after the warm-up, and counters whose growth over the cell, are in the summary."""
+"""Samples whose means after the warm-up or sums, and counters whose growth over the cell, are in the summary."""
 
 Summary = dict[str, float | int | None]
 
@@ -70,8 +72,8 @@ class Site(Protocol):
     def client_of(self, tool: str, /) -> Client: ...
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
     def add_source(self, size: int, content: str, streams: int, /) -> str: ...
-    def sampler(self, interval: float) -> Readings: ...
-    def totals(self) -> dict[str, int | None]: ...
+    def sampler(self, interval: float) -> Sampler: ...
+    def totals(self) -> Totals: ...
     def received(self, event: Event) -> Arrival: ...
     def present(self) -> dict[str, Arrival]: ...
     def copies(self) -> list[Copy] | None: ...
@@ -114,7 +116,8 @@ class _Cell:
         self._source = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
         self._client = site.client_of(wanted.tool)
         with counters_read():
-            self._before, self._after = site.totals(), dict[str, int | None]()
+            self._before = site.totals()
+        self._after: Totals = {}
         self._sampler = site.sampler(measurement.interval)
         self._refused = ""  # the tool's reason for refusing the cell
         self._broken = ""  # description of the part of the deployment that broke
@@ -130,7 +133,7 @@ class _Cell:
     def transfer(self, show: Callable[[Steady, float], None]) -> None:
         wanted = self._wanted
         with self._breakage_noted(), self._sampler:
-            self._began = self._sampler.readings()[0].time
+            self._began = self._sampler.readings().began
             self._transfers = transfers.CellTransfers(self._prefix, self._began)
             try:
                 request = ClientRun(
@@ -201,7 +204,7 @@ class _Cell:
         return copies is not None and TOOLS[self._wanted.tool].http_tpc
 
     def stop(self) -> None:
-        ended = self._readings[-1].time
+        ended = self._readings.ended
         self._unfinished = transfers.unfinished({}, self._prefix, self._began, ended)
         self._heard = ended - self._began
         """Time until which records of XRootD's monitoring were received, s since the cell's start."""
@@ -274,7 +277,7 @@ class _Cell:
         # The growth of counters over the cell; None for those without two readings.
         pairs = ((name, old, self._after.get(name)) for name, old in self._before.items())
         grown = {name: new - old for name, old, new in pairs if old is not None and new is not None}
-        totals: dict[str, int | None] = defaultdict(lambda: None, grown)
+        totals: dict[str, float | None] = defaultdict(lambda: None, grown)
         duration = _duration(samples)
         round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)
         figures = {
@@ -296,11 +299,12 @@ class _Cell:
             origins = samples[f"{side}_origin_cpu"][:, steady.warmup_samples :]
             figures[f"{side}_cpu_busiest"] = max(map(mean, origins), default=math.nan)
             figures[f"{side}_throttled"] = limits.counted_share(
-                totals[f"{side}_throttled"], totals[f"{side}_periods"]
+                totals[f"{side}_throttled_periods"], totals[f"{side}_periods"]
             )
         counts: Summary = {name: totals[name] for name in TOTALS}
-        retransmits = float(samples["retransmits"].sum())
-        counts["retransmits"] = None if math.isnan(retransmits) else round(retransmits)
+        for name in COUNTS:
+            count = float(samples[name].sum())
+            counts[name] = None if math.isnan(count) else round(count)
         summary: Summary = _figures(figures) | counts | self._of_transfers(steady)
         signs = limits.evidence(self._wanted, summary, means, totals, self._transfers.seconds())
         return summary | _figures(signs)
@@ -319,7 +323,7 @@ class _Cell:
         return limits.attribute(self._wanted, after, moving, known)
 
     def _of_transfers(self, steady: Steady) -> Summary:
-        ended, duration = self._transfers.columns(), self._readings[-1].time - self._readings[0].time
+        ended, duration = self._transfers.columns(), self._readings.ended - self._readings.began
         ok, streams = ended["ok"] > 0, self._wanted.streams
         counted = np.count_nonzero(ok & (ended["end"] > steady.warmup))
         files = math.nan if self._wanted.layer == "network" else counted / streams

@@ -57,7 +57,7 @@ def evidence(
     wanted: Parameters,
     summary: Mapping[str, float | int | None],
     means: Mapping[str, float],
-    totals: Mapping[str, int | None],
+    totals: Mapping[str, float | None],
     transfers: Sequence[float],
 ) -> dict[str, float]:
     """Return the figures that explain a limit and are not yet in the summary; NaN if unknown.
@@ -75,8 +75,7 @@ def evidence(
         "path_used": means["wire_throughput"] / wanted.bandwidth,
         **{f"{side}_quota_used": cores / quota for side, cores in busiest.items()},
         "client_quota_used": _over(means["client_cpu"], means["client_cores"]),
-        "client_throttled": counted_share(totals["client_throttled"], totals["client_periods"]),
-        **{name: means[name] for name in ("source_thread", "destination_thread", "client_thread")},
+        "client_throttled": counted_share(totals["client_throttled_periods"], totals["client_periods"]),
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
         "connections_busy": means["busy"] / streams,
         "window_limited": waited / streams,
@@ -230,7 +229,7 @@ def _known(value: float | int | None) -> float:
     return math.nan if value is None else value
 
 
-def counted_share(part: int | None, whole: int | None) -> float:
+def counted_share(part: float | None, whole: float | None) -> float:
     """Return a share of counted events: 0 if there were none, NaN if nothing counts them."""
     if part is None or whole is None:
         return math.nan

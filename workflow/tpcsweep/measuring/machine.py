@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+from tpcsweep.data.variables import quantities
 from tpcsweep.deploying.linux.kernel_counters import CounterFile, machine_times, parse_stat
 
 PIECE = 5000  # rounds of a loop that are one piece of work: 0.2 ms on the machine of development
@@ -38,14 +39,17 @@ class Condition(NamedTuple):
     total: float
     pressure: float | None
     """Counter: seconds in which some process waited for a CPU, or None if the kernel does not report it."""
-    work: float  # ms of CPU time for a recent piece of work
+    work: float  # CPU seconds for a recent piece of work
     slowed: float | None  # slowdown relative to the fastest WINDOW of looks, or None before there was one
 
 
 class Machine:
     """Reader of the machine's state; uses SHARE of a core at most, and reads two files at every look."""
 
-    def __init__(self) -> None:
+    def __init__(self, ours: Callable[[], float] | None = None) -> None:
+        """`ours` returns the CPU seconds of all processes of deployment and measurement, if this machine runs them."""
+        self._ours = ours
+        self._fields = [(each.name, each.place[1]) for each in quantities("machine", "machine")]
         self._stat = CounterFile("/proc/stat")
         self._pressure: CounterFile | None = None
         with suppress(OSError):  # the kernel has none (before 4.20), or refuses to open or read it (psi=0)
@@ -53,9 +57,24 @@ class Machine:
             self._pressure = CounterFile(PRESSURE)
         self._speed = Speed()
 
-    def read(self) -> Condition:
+    def condition(self) -> Condition:
         waited = pressure(self._pressure.read()) if self._pressure else None
         return Condition(*machine_times(self._stat.read()), waited, *self._speed.read())
+
+    def read(self) -> dict[str, float]:
+        """Return the quantities of the machine by name, NaN if unknown; without `ours` those of others are missing."""
+        condition = self.condition()
+        record = {}
+        for name, field in self._fields:
+            if field != "others":
+                value = getattr(condition, field)
+                record[name] = math.nan if value is None else value
+            elif self._ours:
+                record[name] = condition.tasks - self._ours()
+        return record
+
+    def totals(self) -> dict[str, float | None]:
+        return {}
 
     def close(self) -> None:
         self._stat.close()
@@ -75,7 +94,7 @@ class Speed:
         self._fastest = math.inf
 
     def read(self) -> tuple[float, float | None]:
-        """Return ms of CPU time for a piece of work, and its slowdown relative to the fastest.
+        """Return the CPU seconds for a piece of work, and its slowdown relative to the fastest.
 
         The last result is repeated while another look would exceed SHARE of a core.
         """
@@ -89,7 +108,7 @@ class Speed:
             self._due = now + sum(tries) / SHARE
         # A clock that is too coarse for a piece of work reports zero.
         known = 0 < self._fastest < math.inf
-        return 1e3 * self._last, self._last / self._fastest - 1 if known else None
+        return self._last, self._last / self._fastest - 1 if known else None
 
 
 def disturbed(others: float | None, steal: float | None, slowed: float | None) -> bool:
@@ -117,12 +136,6 @@ def _piece() -> float:
 class Busiest(NamedTuple):
     cores: float  # cores used by the busiest thread since the previous look; NaN before the second look
     waiting: float  # number of threads that wait for a disk
-
-
-def combine_busiest(servers: Iterable[Busiest]) -> Busiest:
-    """Combine servers: the busiest thread of any, and all waiting threads; NaN until each has two looks."""
-    cores, waiting = zip(*servers, strict=True)
-    return Busiest(math.nan if any(map(math.isnan, cores)) else max(cores), sum(waiting))
 
 
 class Threads:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from tpcsweep.deploying.linux.namespaces import check_libc, libc
-from tpcsweep.deploying.linux.sockets import SocketDiagnostics
+from tpcsweep.deploying.linux.sockets import SocketDiagnostics, tcp_info
 
 _GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
 """FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_SYNC_FL on 64-bit machines (linux/fs.h)."""
@@ -198,6 +198,9 @@ def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
         yield watch, mask, os.fsdecode(data[offset - length : offset].rstrip(b"\0"))
 
 
+_received = tcp_info(["bytes_received"])
+
+
 class ReceivedBytes:
     """Counter of the payload of TCP connections if there are no files, including ended connections.
 
@@ -215,7 +218,7 @@ class ReceivedBytes:
         """Return the bytes of payload that ever arrived. Raises OSError."""
         for connection in self._diagnostics.connections():
             if connection.remote in self._remotes:
-                self._received[connection.cookie] = connection.received
+                [self._received[connection.cookie]] = _received(connection)
         return sum(self._received.values())
 
     def present(self) -> dict[str, Arrival]:

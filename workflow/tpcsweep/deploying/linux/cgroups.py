@@ -14,7 +14,7 @@ import contextlib
 import errno
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,14 @@ from tpcsweep.common.numbers import plain
 from tpcsweep.deploying.linux.kernel_counters import CounterFile, Process, ProcessTable, with_descendants
 
 REMOVE_SECONDS = 2.0
+USAGE = "usage_usec"  # key of cpu.stat with the used CPU time
+VERSION_1: Mapping[str, tuple[str, bytes | None, float]] = {
+    USAGE: ("cpuacct.usage", None, 1e-9),
+    "throttled_usec": ("cpu.stat", b"throttled_time", 1e-9),
+    "burst_usec": ("cpu.stat", b"burst_time", 1e-9),
+}
+"""Place and unit in s of the keys that version 1 calls otherwise."""
+CpuReader = Callable[[Collection[str]], dict[str, float]]  # `CpuCounters.read`
 PLAIN_GROUPS = Path("/run/tpcsweep-groups")
 """Folder of plain groups; exists only in namespaces of an ordinary user without delegated cgroups."""
 PERIOD = 100_000  # usual period in µs, the default of the kernel and of Kubernetes
@@ -185,21 +193,20 @@ class Cgroup:
                 pids |= {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
         return pids - {0}
 
-    def usage_file(self) -> tuple[Path, float]:
-        """Return the file with the used CPU time, and its unit in seconds."""
-        name, unit = ("cpu.stat", 1e-6) if self.tree.version == 2 else ("cpuacct.usage", 1e-9)
-        return self.tree.accounting / self.name / name, unit
+    def counter_files(self) -> dict[str, Path]:
+        """Return the files for `CpuCounters`, by name; a group for accounting alone may lack one of version 1."""
+        if self.tree.version == 2:
+            return {"cpu.stat": self.tree.accounting / self.name / "cpu.stat"}
+        files = {"cpuacct.usage": self.tree.accounting / self.name / "cpuacct.usage"}
+        stat = self.tree.cpu / self.name / "cpu.stat"
+        return files | ({"cpu.stat": stat} if stat.exists() else {})
 
-    def meter(self, opened: contextlib.ExitStack) -> Callable[[], float]:
-        """Return a function that reads the group's CPU time in s until the stack `opened` closes."""
-        path, unit = self.usage_file()
-        file = CounterFile(path)
-        opened.callback(file.close)
-        return lambda: parse_usage(file.read()) * unit
-
-    def periods(self) -> tuple[int, int]:
-        """Return the number of scheduling periods so far with runnable tasks, and of throttled ones."""
-        return parse_periods((self.tree.cpu / self.name / "cpu.stat").read_text())
+    def counters(self, opened: contextlib.ExitStack) -> CpuReader:
+        """Return a reader of the group's CPU counters, until the stack `opened` closes."""
+        files = {name: CounterFile(path) for name, path in self.counter_files().items()}
+        for file in files.values():
+            opened.callback(file.close)
+        return CpuCounters(files).read
 
     def remove(self) -> None:
         """Remove the emptied group, which may stay busy for a moment. Raises CgroupError after REMOVE_SECONDS."""
@@ -237,12 +244,14 @@ class PlainGroup(Cgroup):
     def pids(self) -> set[int]:
         return set(self._processes())
 
-    def meter(self, opened: contextlib.ExitStack) -> Callable[[], float]:  # noqa: ARG002, no file stays open
-        """Return a function that reads the group's CPU time in s, in steps of a clock tick."""
-        return lambda: sum(process.seconds for process in self._processes().values())
+    def counters(self, opened: contextlib.ExitStack) -> CpuReader:  # noqa: ARG002, no file stays open
+        """Return a reader of the CPU time, in steps of a clock tick; without quotas all other counters are 0."""
 
-    def periods(self) -> tuple[int, int]:
-        return 0, 0
+        def read(keys: Collection[str]) -> dict[str, float]:
+            used = sum(process.seconds for process in self._processes().values())
+            return {key: used if key == USAGE else 0 for key in keys}
+
+        return read
 
     def remove(self) -> None:
         shutil.rmtree(self.folders[0], ignore_errors=True)
@@ -252,16 +261,37 @@ class PlainGroup(Cgroup):
         return {pid: known[pid] for pid in with_descendants(super().pids(), known)}
 
 
-def parse_usage(text: bytes) -> int:
-    """Return the CPU time in the text of a usage file, in its unit."""
-    first = text.split(b"\n", 1)[0]  # v1: the number alone; v2: "usage_usec N" comes first
-    return int(first.rsplit(b" ", 1)[-1])
+class CpuCounters:
+    """CPU counters of a group, by the keys of version 2's cpu.stat; times are in s.
 
+    A counter that the kernel lacks is 0: a group without the cpu controller has no quota.
+    """
 
-def parse_periods(text: str) -> tuple[int, int]:
-    """Return the scheduling periods with runnable tasks, and the throttled ones, in the text of cpu.stat."""
-    stat = dict(line.split()[:2] for line in text.splitlines())
-    return int(stat.get("nr_periods", 0)), int(stat.get("nr_throttled", 0))
+    def __init__(self, files: Mapping[str, CounterFile]) -> None:
+        """`files` are those of `Cgroup.counter_files`."""
+        self._files = files
+        self._version_1 = "cpuacct.usage" in files
+
+    def read(self, keys: Collection[str]) -> dict[str, float]:
+        """Return the counters of some keys; each file is read once. Raises OSError."""
+        texts: dict[str, list[bytes]] = {}
+        values = {}
+        for key in keys:
+            file, name, unit = self._place(key)
+            if file not in texts:
+                texts[file] = self._files[file].read().split() if file in self._files else []
+            words = texts[file]
+            if name is None:
+                values[key] = int(words[0]) * unit
+            else:
+                values[key] = int(words[words.index(name) + 1]) * unit if name in words else 0
+        return values
+
+    def _place(self, key: str) -> tuple[str, bytes | None, float]:
+        """Return the file of a key, its name there or None for a file of one number, and its unit."""
+        if not self._version_1:
+            return "cpu.stat", key.encode(), 1e-6 if key.endswith("_usec") else 1
+        return VERSION_1.get(key) or ("cpu.stat", key.encode(), 1)
 
 
 def cgroups_with_prefix(tree: Hierarchy, prefix: str) -> list[Cgroup]:

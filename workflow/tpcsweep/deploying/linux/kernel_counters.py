@@ -24,8 +24,9 @@ class CounterFile:
     A file under /proc/net stays in the network namespace in which the thread opened it.
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, file: Path | str | int) -> None:
+        """Open a file, or read an open descriptor."""
+        self._fd = file if isinstance(file, int) else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self) -> bytes:
         return os.pread(self._fd, 1 << 17, 0)
@@ -34,10 +35,14 @@ class CounterFile:
         os.close(self._fd)
 
 
-def retransmits(text: bytes) -> int:
-    """Return the number of retransmitted TCP segments from the text of /proc/net/snmp."""
-    names, values = (line.split() for line in text.splitlines() if line.startswith(b"Tcp:"))
-    return int(values[names.index(b"RetransSegs")])
+def protocol_counter(text: bytes, group: str, counter: str) -> int:
+    """Return a counter of a group, such as RetransSegs of Tcp, from the text of /proc/net/snmp or netstat.
+
+    Raises ValueError if the kernel lacks it.
+    """
+    start = group.encode() + b":"
+    names, values = (line.split() for line in text.splitlines() if line.startswith(start))
+    return int(values[names.index(counter.encode())])
 
 
 def machine_times(text: bytes) -> tuple[float, float, float, float]:

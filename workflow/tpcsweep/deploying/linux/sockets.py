@@ -7,15 +7,14 @@ Source: Linux include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info), sock_d
 
 import errno
 import itertools
-import math
 import os
 import socket
 import stat
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tpcsweep.deploying.linux.namespaces import libc
 
@@ -36,9 +35,30 @@ _QUEUE_AND_INODE = struct.Struct("=56xI8xI")
 """Fields of struct inet_diag_msg: idiag_rqueue and idiag_inode.
 For a listening socket, idiag_rqueue is the number of connections to accept."""
 _ATTRIBUTE = struct.Struct("=HH")
-_TCP_INFO = struct.Struct("=68xI8xI44xQ32xQQQ8xQQ")
-"""Fields of struct tcp_info: rtt, snd_cwnd, bytes_received, busy_time, rwnd_limited, and the following.
-sndbuf_limited, bytes_sent, bytes_retrans."""
+_TCP_INFO = (
+    ("B", "state ca_state retransmits probes backoff options window_scales connection_bits"),
+    ("I", "rto ato snd_mss rcv_mss unacked sacked lost retrans fackets"),
+    ("I", "last_data_sent last_ack_sent last_data_recv last_ack_recv"),
+    (
+        "I",
+        "pmtu rcv_ssthresh rtt rttvar snd_ssthresh snd_cwnd advmss reordering rcv_rtt rcv_space total_retrans",
+    ),
+    ("Q", "pacing_rate max_pacing_rate bytes_acked bytes_received"),
+    ("I", "segs_out segs_in notsent_bytes min_rtt data_segs_in data_segs_out"),
+    ("Q", "delivery_rate busy_time rwnd_limited sndbuf_limited"),
+    ("I", "delivered delivered_ce"),
+    ("Q", "bytes_sent bytes_retrans"),
+    ("I", "dsack_dups reord_seen rcv_ooopack snd_wnd rcv_wnd rehash"),
+)
+"""Fields of struct tcp_info in their order, without tcpi_, by their types in the module struct."""
+TCP_INFO_UNITS = {
+    **dict.fromkeys(("rto", "ato", "rtt", "rttvar", "rcv_rtt", "min_rtt"), 1e-6),
+    **dict.fromkeys(("busy_time", "rwnd_limited", "sndbuf_limited"), 1e-6),
+    **dict.fromkeys(_TCP_INFO[2][1].split(), 1e-3),
+}
+"""Units of fields in s; other fields are bytes, bytes per second or numbers."""
+TCP_INFO_UNKNOWN = 2**32 - 1
+"""Value of a state that a connection does not know yet, such as min_rtt."""
 _COOKIE = struct.Struct("=Q")
 _PROTOCOL, _TCP = "system.sockprotoname", (b"TCP\0", b"TCPv6\0")
 """Attribute of every socket that names its protocol (net/socket.c), and its values for TCP."""
@@ -46,22 +66,43 @@ _MAPPED = b"\0" * 10 + b"\xff\xff"
 
 
 class Connection(NamedTuple):
-    """Established connection. Counters start with it; a counter that kernels before 4.19 lack is 0."""
+    """Established connection."""
 
     cookie: int  # the kernel's identifier of the connection, never reused
     remote: str  # address of the other end; of IPv4 mapped into IPv6 that of IPv4
-    rtt: float  # smoothed round-trip time, ms
-    cwnd: int  # congestion window, segments
-    received: int  # bytes of data received in order
-    busy: float  # seconds with data to send or unacknowledged, including those of the next two fields
-    rwnd_limited: float  # seconds in which the receiver's window limited sending
-    sndbuf_limited: float  # seconds in which the send buffer limited sending
-    sent: int  # bytes of data sent, including retransmissions
-    resent: int  # retransmitted bytes of data
+    info: bytes  # struct tcp_info, of which older kernels report fewer fields; see `tcp_info`
 
 
-COUNTERS = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
-"""Growing fields of a connection, which `ConnectionTotals` sums up."""
+def tcp_info(fields: Sequence[str]) -> Callable[[Connection], tuple[int, ...]]:
+    """Return a function that reads fields of a connection's struct tcp_info, as the kernel counts them.
+
+    A field that the kernel lacks is 0: `busy_time` and those around it before 4.10, `bytes_sent` before 4.19.
+    """
+    wanted = struct.Struct("=" + "".join(f"{gap}x{kind}" for gap, kind in _layout(fields)))
+    size, order = wanted.size, sorted(fields, key=_NAMES.index)
+    places = [order.index(field) for field in fields]
+
+    def read(connection: Connection) -> tuple[int, ...]:
+        info = connection.info
+        values = wanted.unpack_from(info if len(info) >= size else info.ljust(size, b"\0"))
+        return tuple([values[place] for place in places])
+
+    return read
+
+
+def _layout(fields: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Yield the type of each wanted field with the bytes between it and the one before."""
+    gap = 0
+    for kind, names in _TCP_INFO:
+        for name in names.split():
+            if name in fields:
+                yield gap, kind
+                gap = 0
+            else:
+                gap += struct.calcsize(kind)
+
+
+_NAMES = [name for _, names in _TCP_INFO for name in names.split()]
 
 
 class SocketDiagnostics:
@@ -175,47 +216,14 @@ def _as_owner(path: str) -> Iterator[None]:
         libc.setfsgid(group)
 
 
-class ConnectionTotals:
-    """Sums of counters over all connections ever seen, even if they come and go, and their current state.
-
-    Changes of a connection after its last look are missed, that is at most one sampling interval.
-    """
-
-    def __init__(self) -> None:
-        self._sums: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-        self._last: dict[int, Connection] = {}  # connections by their cookies
-
-    def update(self, connections: Sequence[Connection]) -> dict[str, Any]:
-        """Record the current connections, and return the sums of COUNTERS so far and the current state.
-
-        The state is the number of `connections`, and the means over them: `rtt_loaded` in ms and `cwnd` in segments,
-        NaN without any.
-        """
-        now = {connection.cookie: connection for connection in connections}
-        for cookie, connection in now.items():
-            before = self._last.get(cookie)
-            for name in COUNTERS:
-                self._sums[name] += getattr(connection, name) - getattr(before, name, 0)
-        self._last = now
-        count = len(connections) or math.nan
-        means = {
-            "rtt_loaded": sum(c.rtt for c in connections) / count,
-            "cwnd": sum(c.cwnd for c in connections) / count,
-        }
-        return {**self._sums, **means, "connections": len(connections)}
-
-
 def _connection(message: bytes) -> Connection:
     family = message[0]
     address = message[_ID_OFFSET + 20 : _ID_OFFSET + 36]
     if family == socket.AF_INET6 and address.startswith(_MAPPED):
         family, address = socket.AF_INET, address[12:]
     remote = socket.inet_ntop(family, address[: 4 if family == socket.AF_INET else 16])
-    info = _info(message).ljust(_TCP_INFO.size, b"\0")  # older kernels report fewer fields
-    rtt, cwnd, received, *limited, sent, resent = _TCP_INFO.unpack_from(info)
     [cookie] = _COOKIE.unpack_from(message, _COOKIE_OFFSET)
-    busy, rwnd, sndbuf = (microseconds / 1e6 for microseconds in limited)
-    return Connection(cookie, remote, rtt / 1000, cwnd, received, busy, rwnd, sndbuf, sent, resent)
+    return Connection(cookie, remote, _info(message))
 
 
 def _info(message: bytes) -> bytes:

@@ -22,7 +22,7 @@ from tpcsweep.common.numbers import BYTES
 from tpcsweep.common.urls import MadeFolder
 from tpcsweep.measuring.client.client_process import Channel, Event
 from tpcsweep.measuring.machine import Machine
-from tpcsweep.measuring.readings import Reading, Sampler
+from tpcsweep.measuring.sampler import LocalTargets, Readings, Sampler, Table, Totals
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.testbeds.endpoints import secrets
@@ -32,8 +32,7 @@ from tpcsweep.testbeds.endpoints.ledger import LINGER
 from tpcsweep.testbeds.endpoints.local import local_path
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Login
 from tpcsweep.testbeds.endpoints.spending import Spending
-
-UNKNOWN: Any = math.nan
+from tpcsweep.testbeds.node.program_counters import Target
 
 
 class Span(NamedTuple):
@@ -92,24 +91,24 @@ def split(spans: list[Span], markers: Iterable[Event]) -> list[Span]:
     ]
 
 
-class OutsideReadings(Sampler):
-    """Readings of the client's machine, with byte counts from completed files and performance markers."""
+class OutsideSampler(Sampler):
+    """Sampler of the client's machine, with byte counts from completed files and performance markers."""
 
     def __init__(self, site: EndpointsSite, interval: float) -> None:
-        super().__init__(site.look, interval)
+        super().__init__([LocalTargets({"client": Target(site.machine).read})], interval)
         self._site = site
 
-    def readings(self) -> list[Reading]:
+    def readings(self) -> Readings:
         """Return the readings until `known_until`; before that time is known, all readings without bytes."""
         read, spans = super().readings(), split(self._site.spans, list(self._site.markers))
         limit = known_until(spans, self._site.streams)
-        if not math.isfinite(limit):
-            return read
-        known = [reading for reading in read if reading.time <= limit] or read[:1]
-        payload = arrived(np.array([reading.time for reading in known]), spans)
-        return [
-            reading._replace(payload=count) for reading, count in zip(known, payload.tolist(), strict=True)
-        ]
+        names, rows = read.tables["client"]
+        if math.isfinite(limit):
+            rows = [row for row in rows if row[0] <= limit] or rows[:1]
+        times = np.array([row[0] for row in rows])
+        payload = arrived(times, spans) if math.isfinite(limit) else np.zeros(times.size)
+        files = Table(("time", "goodput"), list(zip(times.tolist(), payload.tolist(), strict=True)))
+        return Readings({"client": Table(names, rows), "destination": files})
 
 
 @dataclass(kw_only=True)
@@ -138,7 +137,7 @@ class EndpointsSite:
     _files: int | None = None
     _began: float = math.inf
     _problems: list[str] = field(default_factory=list)
-    _machine: Machine = field(default_factory=Machine)
+    machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self) -> None:
         """Wait until the client is ready. Raises ClientError."""
@@ -195,18 +194,10 @@ class EndpointsSite:
             raise BrokenError(f"the source file cannot be uploaded: {error}") from error
         return file.name
 
-    def look(self) -> Reading:
-        machine = self._machine.read()._asdict()
-        machine.pop("tasks")
-        unknown = dict.fromkeys(Reading._fields, UNKNOWN)
-        sides = {"source_cpu": (UNKNOWN,), "destination_cpu": (UNKNOWN,)}
-        seen = {f"machine_{name}": value for name, value in machine.items()}
-        return Reading(**{**unknown, **sides, **seen, "time": time.monotonic(), "payload": 0})
+    def sampler(self, interval: float) -> OutsideSampler:
+        return OutsideSampler(self, interval)
 
-    def sampler(self, interval: float) -> OutsideReadings:
-        return OutsideReadings(self, interval)
-
-    def totals(self) -> dict[str, int | None]:
+    def totals(self) -> Totals:
         """Return no counters, because they are not visible from outside."""
         return {}
 
@@ -283,7 +274,7 @@ class EndpointsSite:
     def close(self) -> None:
         self.spending.save()
         self._arrivals.close()
-        self._machine.close()
+        self.machine.close()
 
 
 def random_blocks(size: int) -> Iterator[bytes]:

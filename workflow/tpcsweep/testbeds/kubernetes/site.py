@@ -8,24 +8,20 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tpcsweep.common.errors import BrokenError, FaultError
-from tpcsweep.deploying.linux.sockets import COUNTERS
 from tpcsweep.deploying.xrootd.monitoring import Copy
 from tpcsweep.measuring.client.client_process import Client, Event
 from tpcsweep.measuring.looks import longest_gap
-from tpcsweep.measuring.readings import STATES, Reading, ThinnedHistory, even_times
+from tpcsweep.measuring.readings import site_totals
+from tpcsweep.measuring.sampler import Record, Sampler, Totals
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
-from tpcsweep.testbeds.kubernetes.pod.pod_files import Sample
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.node.program_counters import site_totals
+from tpcsweep.testbeds.node import serving
 from tpcsweep.testbeds.node.server_site import ServerSite
 
 SETTLE_SECONDS = 0.2  # seconds for connections to end by themselves, before all servers restart
@@ -36,7 +32,6 @@ SILENT_SECONDS = 30.0
 """Seconds by which the samples of an agent may be behind those of others: TCP needs some to recover after a cut."""
 GONE_SECONDS = 60.0
 """Seconds for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
-_STATES = ("thread", "waiting", *STATES)
 
 
 class Inbox:
@@ -48,7 +43,7 @@ class Inbox:
         self._own = own
         self.ahead: Mapping[str, float] = {}
         """Seconds by which this machine's clock is ahead of that of each agent, and of the client's."""
-        self._samples: dict[str, ThinnedHistory[list[float | None]]] = {}
+        self._sample: Callable[[str, Record], object] = lambda *_: None  # gets the samples of the cell
         self._copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         self._client: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -59,10 +54,7 @@ class Inbox:
     def receive(self, message: Mapping[str, Any]) -> None:
         ahead = self.ahead.get(message.get("of", CLIENT), 0.0)
         if "sample" in message:
-            at, *rest = message["sample"]
-            with self._lock:
-                self._newest[message["of"]] = at + ahead
-                self._samples.setdefault(message["of"], ThinnedHistory()).add([at + ahead, *rest])
+            self._receive_sample(message["of"], message["sample"], ahead)
         elif "stopped" in message:
             self._stopped.append(f"{message['of']}: {message['stopped']}")
         elif "copy" in message:
@@ -76,22 +68,22 @@ class Inbox:
             self._gone.append(message.get("lost") or f"{message['gone']} is gone")
             self._client.put(None)
 
+    def _receive_sample(self, agent: str, record: Record, ahead: float) -> None:
+        record["time"] += ahead
+        try:
+            self._sample(agent, record)
+        except LookupError as error:  # it lacks a quantity, so that the agent has stopped to sample it
+            self._stopped.append(f"{agent}: {error}")
+        else:
+            with self._lock:
+                self._newest[agent] = record["time"]
+
     def lines(self) -> Iterator[bytes]:
         """Return the client's lines until a part of the deployment is gone."""
         return iter(self._client.get, None)
 
     def arrival(self, of: str, first_byte: float | None, size: int) -> Arrival:
         return Arrival(None if first_byte is None else first_byte + self.ahead.get(of, 0.0), size)
-
-    def samples(self) -> dict[str, list[list[float | None]]]:
-        with self._lock:
-            return {name: history.entries() for name, history in self._samples.items()}
-
-    @property
-    def stride(self) -> int:
-        """Return the largest number of samples for each kept one."""
-        with self._lock:
-            return max((history.stride for history in self._samples.values()), default=1)
 
     def copies(self) -> list[Copy]:
         return [self._copies.get_nowait() for _ in range(self._copies.qsize())]
@@ -100,9 +92,10 @@ class Inbox:
         with self._lock:
             return dict(self._newest)
 
-    def forget(self) -> None:
+    def begin(self, ahead: Mapping[str, float], receive: Callable[[str, Record], object]) -> None:
+        """Begin a cell, whose samples `receive` gets; `ahead` is that of the agents' clocks."""
         with self._lock:
-            self._samples.clear()
+            self.ahead, self._sample = ahead, receive
             self._newest.clear()
 
     def lose(self, why: str) -> None:
@@ -138,74 +131,73 @@ class Inbox:
             raise gone
 
 
-class RemoteSampler:
-    """Reader of the samples of all agents within its `with` block.
+class RemoteTargets:
+    """Agents of all pods, as targets of the sampler.
 
-    Entering it, leaving it, and `readings` within it raise FaultError if samples of an agent are missing. Readings
-    therefore reach the cell's end.
+    `start`, `stop` and `require` raise FaultError if samples of an agent are missing. Records therefore reach the
+    cell's end.
     """
 
-    def __init__(self, site: KubernetesSite, interval: float) -> None:
-        self._site = site
-        self._inbox = site.inbox
-        self._interval = interval
-        self._within = False
+    def __init__(self, session: Session, inbox: Inbox, targets: Collection[str]) -> None:
+        self.targets = targets
+        self._session = session
+        self._inbox = inbox
 
-    def __enter__(self) -> RemoteSampler:
-        self._inbox.forget()
+    def start(self, interval: float, receive: Callable[[str, Record], object]) -> None:
+        self._interval = interval
         before = time.monotonic()
-        theirs = self._site.session.ask("clock")
+        theirs = self._session.ask("clock")
         ahead = (before + time.monotonic()) / 2 - theirs
-        behind = self._site.session.ask("synchronise")
-        self._inbox.ahead = {name: ahead + seconds for name, seconds in behind.items()}
+        behind = self._session.ask("synchronise")
         self._began = time.monotonic()
-        self._site.session.tell(list(self._site.machines), "watch", interval=self._interval)
-        give_up = time.monotonic() + FIRST_SECONDS + self._interval
-        while not self.readings():  # they begin with the last agent's first sample
+        first: dict[str, float] = {}
+
+        def received(agent: str, record: Record) -> None:
+            first.setdefault(agent, record["time"])
+            receive(agent, record)
+
+        self._inbox.begin({name: ahead + seconds for name, seconds in behind.items()}, received)
+        self._session.tell(list(self.targets), "watch", interval=interval)
+        give_up = time.monotonic() + FIRST_SECONDS + interval
+        while not self._all_begun(first):
             self._inbox.check()
             if time.monotonic() > give_up:
-                missing = ", ".join(name for name in self._site.machines if name not in self._inbox.newest())
+                missing = ", ".join(name for name in self.targets if name not in self._inbox.newest())
                 raise FaultError(f"{missing or 'pods'}: no sample has come within {FIRST_SECONDS:.0f} s")
             time.sleep(POLL)
-        self._within = True
-        return self
 
-    def __exit__(self, kind: object = None, *_: object) -> None:
-        self._within = False
-        if kind is not None:
-            return
+    def _all_begun(self, first: Mapping[str, float]) -> bool:
+        """Return whether all agents have samples since the first one of the last agent, when readings begin."""
+        newest = self._inbox.newest()
+        return newest.keys() == set(self.targets) and min(newest.values()) >= max(first.values())
+
+    def require(self) -> None:
+        # When the API server is out of reach, samples of all agents are late alike.
+        patience = longest_gap(self._interval) + SILENT_SECONDS
+        latest = max(self._inbox.newest().values())
+        out_of_reach = time.monotonic() - self._session.longest
+        self._require_since(max(latest, out_of_reach) - patience)
+
+    def stop(self) -> None:
         end = time.monotonic()
         try:
             # Every agent looks a last time, and its samples come before its answer.
-            self._site.session.tell(list(self._site.machines), "unwatch")
+            self._session.tell(list(self.targets), "unwatch")
         except SessionError:
             self._inbox.check()
             self._require_since(end)
             raise
         self._inbox.check()
-        self._require_since(
-            end - longest_gap(self._interval)
-        )  # clocks differ by milliseconds, if they do not jump
+        # Clocks differ by milliseconds, if they do not jump.
+        self._require_since(end - longest_gap(self._interval))
 
-    @property
-    def interval(self) -> float:
-        return self._interval * self._inbox.stride
-
-    def readings(self) -> list[Reading]:
-        if self._within:
-            # When the API server is out of reach, samples of all agents are late alike.
-            patience = longest_gap(self._interval) + SILENT_SECONDS
-            latest = max(self._inbox.newest().values())
-            out_of_reach = time.monotonic() - self._site.session.longest
-            self._require_since(max(latest, out_of_reach) - patience)
-        sources, destinations = (side.names for side in self._site.sides.values())
-        shared = self._site.machines, self._site.networks
-        return combine(self._inbox.samples(), sources, destinations, *shared, self.interval)
+    def end(self) -> None:
+        """Leave the agents as they are: the next cell ends their sampling."""
 
     def _require_since(self, moment: float) -> None:
         """Raise FaultError if the last sample of an agent is from before a moment."""
         newest = self._inbox.newest()
-        behind = [name for name in self._site.machines if newest[name] < moment]
+        behind = [name for name in self.targets if newest[name] < moment]
         if behind:
             since = {name: max(0.0, newest[name] - self._began) for name in behind}
             words = (
@@ -228,8 +220,13 @@ class KubernetesSite(ServerSite):
     def origins(self) -> list[str]:
         return [name for side in self.sides.values() for name in side.names]
 
-    def sampler(self, interval: float) -> RemoteSampler:
-        return RemoteSampler(self, interval)
+    @property
+    def _shared(self) -> dict[str, Mapping[str, str]]:
+        return {"machine": self.machines, "network": self.networks}
+
+    def sampler(self, interval: float) -> Sampler:
+        agents = RemoteTargets(self.session, self.inbox, list(self.machines))
+        return Sampler([agents], interval, shared=self._shared)
 
     def client_of(self, _tool: str) -> Client:
         """Return the only client; configurations with tools that run elsewhere are refused."""
@@ -240,12 +237,8 @@ class KubernetesSite(ServerSite):
         names = self.session.tell(self.sides["src"].names, "add_source", size=size, content=content)
         return str(next(iter(names.values())))
 
-    def totals(self) -> dict[str, int | None]:
-        told = self.session.tell(list(self.machines), "totals")
-        sources, destinations = (side.names for side in self.sides.values())
-        parts = {"source": sources, "destination": destinations, "client": [CLIENT]}
-        programs = {part: [told[name]["programs"] for name in names] for part, names in parts.items()}
-        return site_totals({"path": [told[origin]["path"] for origin in self.origins], **programs})
+    def totals(self) -> Totals:
+        return site_totals(self.session.tell(list(self.machines), "totals"), self._shared)
 
     def received(self, event: Event) -> Arrival:
         """Return the arrival of a transfer that has ended, whose file the hub has removed."""
@@ -263,22 +256,26 @@ class KubernetesSite(ServerSite):
     def settle(self) -> None:
         """End copies that outlast their client, and remove the arrived files.
 
-        A server notices up to 5 s later, at its next marker, that its client has gone. Pods lack the privilege to cut
-        its connections, so it restarts, which takes 0.2 s and drops unread requests. All origins stop before the first
-        one resumes, so that no old copy finds a new server.
-
-        Raises BrokenError if a restarted server does not answer.
+        Pods lack the privilege to cut a server's connections, so it restarts, which takes 0.2 s and drops unread
+        requests. Raises BrokenError if a restarted server does not answer.
         """
-        give_up = time.monotonic() + SETTLE_SECONDS
-        # Sources come first: until they are idle, they may push more files to destinations.
-        while any(any(self.session.tell(side.names, "busy").values()) for side in self.sides.values()):
-            if time.monotonic() > give_up:
-                self.session.tell(self.origins, "stop")
-                self.session.tell(self.origins, "resume")
-                self.ready()
-                break
-            time.sleep(POLL)
+        serving.settle(self._busy, SETTLE_SECONDS, self._restart)
         self.session.tell(self.sides["dst"].names, "clear")
+
+    def _busy(self) -> dict[str, int]:
+        # Sources come first: until they are idle, they may push more files to destinations.
+        for side in self.sides.values():
+            if busy := {
+                name: 1 for name, is_busy in self.session.tell(side.names, "busy").items() if is_busy
+            }:
+                return busy
+        return {}
+
+    def _restart(self, _busy: Mapping[str, int]) -> None:
+        """Stop all origins before the first one resumes, so that no old copy finds a new server."""
+        self.session.tell(self.origins, "stop")
+        self.session.tell(self.origins, "resume")
+        self.ready()
 
     def check(self) -> None:
         self.inbox.check()
@@ -292,78 +289,3 @@ class KubernetesSite(ServerSite):
             redirector = side.redirector.place if side.redirector else None
             origins = [origin.place for origin in side.origins]
             self.session.ask("ready", redirector=redirector, origins=origins)
-
-
-def combine(
-    samples: Mapping[str, Sequence[Sequence[float | None]]],
-    sources: Sequence[str],
-    destinations: Sequence[str],
-    machines: Mapping[str, str],
-    networks: Mapping[str, str],
-    interval: float,
-) -> list[Reading]:
-    """Combine the samples of all agents to readings at common times. Pure.
-
-    Each agent has its own timer. Counters are interpolated between two samples, and states are those of the last one.
-    Readings begin with the last agent to begin, and end with the first one to end.
-
-    `samples` are by agent, without agents until their first one; `sources` and `destinations` are the agents of each
-    side. The counters of one of the `machines` (by agent, and of the client) count once, and so do interfaces and
-    connections of one of the `networks` (by agent) for each side. The `interval` is in s.
-    """
-    if not all(samples.get(name) for name in machines):
-        return []
-    tables = {name: np.array(samples[name], dtype=float) for name in machines}
-    until = min(table[-1, 0] for table in tables.values())
-    times = even_times(max(table[0, 0] for table in tables.values()), until, interval)
-    seen = {name: _at(table, times) for name, table in tables.items()}
-
-    def each(names: Sequence[str], field: str) -> NDArray[np.float64]:
-        return np.stack([seen[name][field] for name in names], axis=1)
-
-    def total(names: Sequence[str], field: str) -> NDArray[np.float64]:
-        return np.asarray(each(names, field).sum(axis=1))
-
-    def mean(names: Sequence[str], field: str) -> NDArray[np.float64]:  # over connections, NaN without any
-        values, number = np.nan_to_num(each(names, field)), each(names, "connections")
-        count = number.sum(axis=1)
-        return np.asarray((values * number).sum(axis=1) / np.where(count, count, np.nan))
-
-    witnesses = _one_of_each(machines, machines)
-    senders, receivers = _one_of_each(networks, sources), _one_of_each(networks, destinations)
-    columns = {
-        "payload": total(destinations, "payload"),
-        "source_bytes": total(senders, "tx_bytes"),
-        "wire_bytes": total(receivers, "rx_bytes"),
-        "client_cpu": total([CLIENT], "cpu"),
-        "source_waiting": total(sources, "waiting"),
-        "destination_waiting": total(destinations, "waiting"),
-        "source_thread": each(sources, "thread").max(axis=1),
-        "destination_thread": each(destinations, "thread").max(axis=1),
-        "client_thread": each([CLIENT], "thread").max(axis=1),
-        **{f"machine_{of}": total(witnesses, f"machine_{of}") for of in ("busy", "steal", "total")},
-        **{f"machine_{of}": each(witnesses, f"machine_{of}").mean(axis=1) for of in ("pressure", "work")},
-        "machine_slowed": np.fmax.reduce(each(witnesses, "machine_slowed"), axis=1),
-        **{field: total(senders, field) for field in ("retransmits", "connections", *COUNTERS)},
-        **{field: mean(senders, field) for field in ("rtt_loaded", "cwnd")},
-    }
-    made: dict[str, list[Any]] = {field: column.tolist() for field, column in columns.items()}
-    for side, names in (("source", sources), ("destination", destinations)):
-        made[f"{side}_cpu"] = list(map(tuple, each(names, "cpu").tolist()))
-    return [
-        Reading(time=moment, path_cpu=math.nan, **dict(zip(made, row, strict=True)))
-        for moment, *row in zip(times.tolist(), *made.values(), strict=True)
-    ]
-
-
-def _one_of_each(places: Mapping[str, str], names: Iterable[str]) -> list[str]:
-    return list({places[name]: name for name in names}.values())
-
-
-def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Return an agent's samples at other times, by field."""
-    before = np.clip(np.searchsorted(table[:, 0], times + 1e-9, side="right") - 1, 0, None)
-    return {
-        name: column[before] if name in _STATES else np.interp(times, table[:, 0], column)
-        for name, column in zip(Sample._fields, table.T, strict=False)
-    }

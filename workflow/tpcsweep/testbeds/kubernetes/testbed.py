@@ -43,6 +43,7 @@ EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
 Told = Mapping[str, Any]  # an answer of agents, or what is made of it
 OTHERS = (("src", "dst"), ("dst", "src"))
+TARGETS = {"src": "source", "dst": "destination"}  # targets of the sampler, by side
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its start
 POLL = 1.0  # about how many seconds pass until a deployment looks again for a free pair
@@ -292,8 +293,8 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
             session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
     read = [*parameters_by_sysctl(objects.KIND), "net.ipv4.tcp_no_metrics_save"]
     for side, other in OTHERS:
-        peers = sides[other].addresses
-        described |= session.tell(sides[side].names, "describe", peers=peers, sysctls=read)
+        asked = {"target": TARGETS[side], "peers": sides[other].addresses, "sysctls": read}
+        described |= session.tell(sides[side].names, "describe", **asked)
     needed = objects.sysctls_in_pods(settings, wanted)
     for server in pods.servers:
         _require_sysctls(server.name, needed, described[server.name]["sysctls"])

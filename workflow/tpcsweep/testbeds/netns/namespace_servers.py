@@ -8,7 +8,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,13 +26,13 @@ from tpcsweep.deploying.xrootd.server_config import Server
 from tpcsweep.measuring.tools.tool import Place, Service, Tool
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.ownership import prefix
-from tpcsweep.testbeds.node import starting
+from tpcsweep.testbeds.node import serving
+from tpcsweep.testbeds.node.serving import ReadinessProbe
 
 USER = "xrootd"
 PLACES: tuple[Place, ...] = ("source", "destination")
 START_SECONDS = 30.0
 ANSWER_SECONDS = 10.0  # time limit for the answer of an idle server that was ready before, s
-POLL = 0.01
 LOG_TAIL = 8  # lines of each server log in error messages
 LONGEST = 300  # limit in characters on the last log line in messages
 _WITH_HOSTS = '[ ! -e /etc/hosts ] || mount --bind "$0" /etc/hosts && exec "$@"'
@@ -156,7 +155,7 @@ class NamespaceServers:
         (self.processes.folder / "hosts").write_text("".join(f"{line}\n" for line in names))
         for server in servers:
             self._configure(server)
-        starting.start_servers(servers, self._run, self._wait_for_cmsd)
+        serving.start_servers(servers, self._run, self._wait_for_cmsd)
         for origin, service in self._services():
             command = [*user_prefix(), *service.command]
             self.processes.start(origin.name, command, origin.folder, program=service.name)
@@ -165,14 +164,15 @@ class NamespaceServers:
         """Wait until all servers are ready; raises DeploymentError if one is not after some seconds."""
         for origin, service in self._services():
             ready = partial(self._listens, origin, service.port)
-            self._wait(ready, f"{service.name} to listen on port {service.port}", origin, seconds)
-        context = starting.user_context(self.credentials)
+            awaited = f"{service.name} to listen on port {service.port}"
+            self._wait(ReadinessProbe(origin.name, awaited, ready), origin, seconds)
+        context = serving.user_context(self.credentials)
         for name, side in self.sides.items():
             servers = {server.place: server for server in side.servers}
             redirector = side.redirector.place if side.redirector else None
             origins = [origin.place for origin in side.origins]
-            for probe in starting.probes(redirector, origins, partial(self._get, name, context)):
-                self._wait(probe.ready, probe.awaited, servers[probe.place], seconds)
+            for probe in serving.probes(redirector, origins, partial(self._get, name, context)):
+                self._wait(probe, servers[probe.place], seconds)
         self._up = True
 
     def answer(self) -> None:
@@ -205,43 +205,34 @@ class NamespaceServers:
 
     def _wait_for_cmsd(self, server: Server) -> None:
         def accepts() -> bool:
-            return starting.accepts(self._socket(server.name), server.address, server.ports.cmsd)
+            return serving.accepts(self._socket(server.name), server.address, server.ports.cmsd)
 
         def logged_in() -> bool:
             log = _log(server, "cmsd")
             return log.exists() and xrootd.CMSD_LOGGED_IN in log.read_text(errors="replace")
 
-        if server.role == "manager":
-            self._wait(accepts, "its cmsd to accept connections", server)
-        else:
-            self._wait(logged_in, "its cmsd", server)
+        self._wait(serving.cmsd_probe(server.name, server.role, accepts, logged_in), server)
 
     def _listens(self, server: Server, port: int) -> bool:
         return port in listening(self.processes.name(server.name))
 
     def _get(self, side: str, context: ssl.SSLContext, place: str) -> tuple[int, str]:
-        """Get the ready file from the router of a side, to avoid a long path; see `starting.get`."""
-        return starting.get(place, context, self._socket(topology.ROUTER[side]))
+        """Get the ready file from the router of a side, to avoid a long path; see `serving.get`."""
+        return serving.get(place, context, self._socket(topology.ROUTER[side]))
 
     def _socket(self, node: str) -> socket.socket:
         return socket_inside(self.processes.name(node), socket.AF_INET, socket.SOCK_STREAM)
 
-    def _wait(
-        self, ready: Callable[[], bool], awaited: str, server: Server, seconds: float = START_SECONDS
-    ) -> None:
-        give_up = time.monotonic() + seconds
+    def _wait(self, probe: ReadinessProbe, server: Server, seconds: float = START_SECONDS) -> None:
         try:
-            while not ready():
-                if not self._up:
-                    self.processes.revive()
-                why = self.processes.fault()
-                if time.monotonic() > give_up:
-                    why = why or f"nothing after {seconds:.0f} s"
-                if why:
-                    raise DeploymentError(f"{server.name}: waited for {awaited}: {why}\n{_tail(server)}")
-                time.sleep(POLL)
-        except ssl.SSLCertVerificationError as error:
-            raise DeploymentError(f"{server.name}: waited for {awaited}: {error}") from None
+            serving.wait_for(probe._replace(place=server.name), seconds, self._fault)
+        except serving.NotReadyError as error:
+            raise DeploymentError(f"{error}\n{_tail(server)}") from None
+
+    def _fault(self) -> str | None:
+        if not self._up:
+            self.processes.revive()
+        return self.processes.fault()
 
 
 def _log(server: Server, program: str) -> Path:

@@ -2,120 +2,93 @@
 """The site of a deployment in network namespaces: endpoints, client, files and counters."""
 
 import contextlib
-import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from tpcsweep.common import processes
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.linux.cgroups import Cgroup
-from tpcsweep.deploying.linux.kernel_counters import CounterFile
-from tpcsweep.deploying.linux.namespaces import call_in_namespace, namespace_command, parse_net_dev
-from tpcsweep.deploying.linux.sockets import ConnectionTotals
+from tpcsweep.deploying.linux.namespaces import call_in_namespace, namespace_command
 from tpcsweep.deploying.paths.link import Link
 from tpcsweep.deploying.paths.network_path import PathError
 from tpcsweep.deploying.xrootd.monitoring import Copy, Monitor
 from tpcsweep.deploying.xrootd.server_config import READY_FILE
 from tpcsweep.measuring.client.client_process import Client, Event
-from tpcsweep.measuring.machine import Machine, combine_busiest
-from tpcsweep.measuring.readings import Reading, Sampler
+from tpcsweep.measuring.machine import Machine
+from tpcsweep.measuring.readings import site_totals
+from tpcsweep.measuring.sampler import LocalTargets, Sampler, Totals
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Place
 from tpcsweep.measuring.transfer_files import Arrival, Arrivals, add_source, drop_page_cache
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.namespace_servers import NamespaceServers
-from tpcsweep.testbeds.node.program_counters import (
-    OriginCounters,
-    PathTotals,
-    Programs,
-    ProgramTotals,
-    site_totals,
-)
+from tpcsweep.testbeds.node import serving
+from tpcsweep.testbeds.node.program_counters import Files, Interfaces, Network, PathDrops, Programs, Target
 from tpcsweep.testbeds.node.server_site import ServerSite
 
 SETTLE_SECONDS = 30.0
 """Seconds without a finished connection after a cell, after which a deployment is broken."""
-MEASURED = ("source", "destination", "client")
+Closed = TypeVar("Closed", Interfaces, Network)
 
 
 class Counters:
-    """Counters that are read ten times a second, opened once."""
+    """Targets of a deployment, whose files and sockets are opened once: this process reads all namespaces."""
 
-    def __init__(self, prefix: str, sides: topology.Sides, groups: Mapping[str, Cgroup]) -> None:
-        """Open all files and sockets of a deployment; `groups` contains the cgroups of all nodes and the path."""
+    def __init__(
+        self,
+        prefix: str,
+        sides: topology.Sides,
+        groups: Mapping[str, Cgroup],
+        arrivals: Arrivals,
+        drops: Callable[[], Mapping[str, int | None]],
+    ) -> None:
+        """`groups` are the cgroups of all nodes and the path; `drops` returns the packets that the path dropped."""
         self._opened = opened = contextlib.ExitStack()
         self.close = opened.close
-        self._machine = opened.enter_context(contextlib.closing(Machine()))
-        net_dev = partial(CounterFile, "/proc/thread-self/net/dev")
-        self._near, self._far = (
-            opened.enter_context(contextlib.closing(call_in_namespace(f"{prefix}-{router}", net_dev)))
-            for router in topology.ROUTER.values()
-        )
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, proc)
-        programs = {
-            name: Programs(group.meter(opened), group.periods, proc, group.pids)
-            for name, group in groups.items()
-        }
+
+        def inside(node: str, make: Callable[[], Closed]) -> Closed:
+            return opened.enter_context(contextlib.closing(call_in_namespace(f"{prefix}-{node}", make)))
+
+        def programs(target: str, node: str) -> Programs:
+            return Programs(target, groups[node].counters(opened), proc, groups[node].pids)
+
         source, destination = sides.values()
-        parts = {
-            "source": source.names,
-            "destination": destination.names,
-            "client": ["client"],
-            "path": ["path"],
-            "redirectors": [side.redirector.name for side in sides.values() if side.redirector],
+        near, far = topology.ROUTER.values()
+        ports = [f"tpc-{name}" for name in source.names]
+        emulator, client = programs("path", "path"), programs("client", "client")
+        redirectors = [
+            programs("redirector", side.redirector.name) for side in sides.values() if side.redirector
+        ]
+        self.targets = {
+            "path": Target(
+                Files(arrivals),
+                # The routers count what the source has sent, and what has left the path.
+                inside(far, lambda: Interfaces("destination", [topology.PATH_INTERFACE], "rx_bytes")),
+                inside(near, lambda: Interfaces("source", ports, "rx_bytes")),
+                emulator,
+                PathDrops(drops),
+            )
         }
-        self._programs = {part: [programs[name] for name in names] for part, names in parts.items()}
         self._origins = {}
-        for side, other in ((source, destination), (destination, source)):
+        measured = [emulator, client, *redirectors]
+        for target, side, other in (("source", source, destination), ("destination", destination, source)):
             for origin in side.origins:
-                watch = partial(OriginCounters, programs[origin.name], origin.ports.server, other.addresses)
-                made = call_in_namespace(f"{prefix}-{origin.name}", watch)
-                self._origins[origin.name] = opened.enter_context(contextlib.closing(made))
-        self._sources = [self._origins[name] for name in source.names]
-        self._ports = [f"tpc-{name}" for name in source.names]
-        self._flows = ConnectionTotals()
-
-    def read(self, arrivals: Arrivals) -> Reading:
-        """Read all counters once. Raises OSError if a part of the deployment is gone.
-
-        Files are read before the path: even if a busy machine delays the second read, all arrived bytes have crossed
-        the path.
-        """
-        payload = arrivals.arrived()
-        near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
-        now = time.monotonic()
-        cpu = {part: tuple(each.cpu() for each in programs) for part, programs in self._programs.items()}
-        ours = sum(map(sum, cpu.values())) + time.process_time()
-        connections = [connection for source in self._sources for connection in source.connections()]
-        flows = self._flows.update(connections)
-        threads = {
-            part: combine_busiest(each.threads() for each in self._programs[part]) for part in MEASURED
-        }
-        machine = self._machine.read()._asdict()  # last, because it sometimes takes half a millisecond
-        machine["others"] = machine.pop("tasks") - ours
-        return Reading(
-            time=now,
-            payload=payload,
-            source_bytes=sum(near[port]["rx_bytes"] for port in self._ports),
-            wire_bytes=far[topology.PATH_INTERFACE]["rx_bytes"],
-            source_cpu=cpu["source"],
-            destination_cpu=cpu["destination"],
-            client_cpu=sum(cpu["client"]),
-            path_cpu=sum(cpu["path"]),
-            **{f"machine_{name}": value for name, value in machine.items()},
-            retransmits=sum(source.retransmits() for source in self._sources),
-            **flows | {f"{part}_thread": busiest.cores for part, busiest in threads.items()},
-            source_waiting=threads["source"].waiting,
-            destination_waiting=threads["destination"].waiting,
-        )
-
-    def totals(self) -> dict[str, list[ProgramTotals]]:
-        return {part: [each.totals() for each in self._programs[part]] for part in MEASURED}
+                server = programs(target, origin.name)
+                watch = partial(Network, target, server, origin.ports.server, other.addresses)
+                self._origins[origin.name] = network = inside(origin.name, watch)
+                self.targets[origin.name] = Target(server, network)
+                measured.append(server)
+        self.targets["client"] = Target(client, *redirectors)
+        # Last, because it sometimes takes half a millisecond.
+        ours = lambda: sum(each.used for each in measured) + time.process_time()  # noqa: E731
+        self.targets["machine"] = Target(opened.enter_context(contextlib.closing(Machine(ours))))
 
     def unfinished(self) -> dict[str, int]:
         counts = {name: origin.unfinished() for name, origin in self._origins.items()}
@@ -144,11 +117,9 @@ class NetnsSite(ServerSite):
     def client_of(self, tool: str) -> Client:
         return self.clients[TOOLS[tool].place]
 
-    def read(self) -> Reading:
-        return self.counters.read(self.arrivals)
-
     def sampler(self, interval: float) -> Sampler:
-        return Sampler(self.read, interval)
+        readers = {name: target.read for name, target in self.counters.targets.items()}
+        return Sampler([LocalTargets(readers)], interval)
 
     @processes.readable_umask()
     def add_source(self, size: int, content: str, streams: int) -> str:
@@ -165,10 +136,8 @@ class NetnsSite(ServerSite):
         drop_page_cache(folder)
         return f"{content}.{size}.{{stream}}"
 
-    def totals(self) -> dict[str, int | None]:
-        counted = self.link.counters()
-        path: PathTotals = {"drops": counted["drops"], "queue_drops": counted["dropped_queue"]}
-        return site_totals({"path": [path], **self.counters.totals()})
+    def totals(self) -> Totals:
+        return site_totals({name: target.totals() for name, target in self.counters.targets.items()})
 
     def received(self, event: Event) -> Arrival:
         """Remove the destination file of an ended transfer, and return its arrival.
@@ -188,30 +157,23 @@ class NetnsSite(ServerSite):
     def settle(self) -> None:
         """End copies that continue after the client has stopped, and remove arrived files.
 
-        A server notices a closed client only at its next marker, up to 5 s later, and would load the next cell until
-        then. Cutting its connections ends the copy at once. A server that lacks CPU has unread requests: cut it
-        repeatedly until it has processed them all. XRootD 5.5.3 sometimes never closes a connection that was reset. If
-        the server answers, such connections are ignored after SETTLE_SECONDS. Raises BrokenError if no connection ends
-        until then, and one is open or the servers do not answer.
+        Cutting a server's connections ends its copies at once. Raises BrokenError if none ends for SETTLE_SECONDS, and
+        one is open or the servers do not answer.
         """
-        least, give_up = math.inf, 0.0
-        self._cut()
-        while busy := self.counters.unfinished():
-            if (left := sum(busy.values())) < least:
-                least, give_up = left, time.monotonic() + SETTLE_SECONDS
-            elif time.monotonic() > give_up:
-                for name in busy:  # for the deployment's log
-                    shown = self.commands.run(namespace_command(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
-                    self.commands.note(shown)
-                with contextlib.suppress(BrokenError):
-                    self.ready()
-                    if self.counters.forget_reset():
-                        break
-                what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
-                raise BrokenError(f"{', '.join(busy)}: {what}")
-            time.sleep(0.01)
-            self._cut()
+        serving.settle(self.counters.unfinished, SETTLE_SECONDS, self._forget_reset, self._cut)
         self.arrivals.clear(READY_FILE)
+
+    def _forget_reset(self, busy: Mapping[str, int]) -> None:
+        """Ignore reset connections, which XRootD 5.5.3 sometimes never closes, if the servers answer."""
+        for name in busy:  # for the deployment's log
+            shown = self.commands.run(namespace_command(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
+            self.commands.note(shown)
+        with contextlib.suppress(BrokenError):
+            self.ready()
+            if self.counters.forget_reset():
+                return
+        what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
+        raise BrokenError(f"{', '.join(busy)}: {what}")
 
     def _cut(self) -> None:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):

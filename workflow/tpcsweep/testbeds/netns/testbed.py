@@ -126,6 +126,11 @@ def brought_up(settings: Netns, request: Request, owner: ownership.Owner) -> Ite
         yield deployment.up()
 
 
+def _drops(link: Link) -> dict[str, int]:
+    counted = link.counters()
+    return {"drops": counted["drops"], "queue_drops": counted["dropped_queue"]}
+
+
 class _Deployment:
     def __init__(
         self, settings: Netns, request: Request, folder: Path, children: list[subprocess.Popen[bytes]]
@@ -176,7 +181,7 @@ class _Deployment:
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
-        counters = Counters(self.prefix, sides, groups)
+        counters = Counters(self.prefix, sides, groups, arrivals, lambda: _drops(link))
         self.opened.callback(counters.close)
         seconds = {"path": verified - began, "servers": time.monotonic() - verified}
         return NetnsSite(

@@ -19,14 +19,14 @@ from tpcsweep.measuring import provenance
 from tpcsweep.testbeds.kubernetes.pod import network, server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Channel, encoded, obey
 from tpcsweep.testbeds.kubernetes.pod.pod_files import block
-from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, ContainerPrograms, Sampling, Watched
+from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, AgentSampling, Container, OriginPod
 
 SERVER_VERBS = ("release", "start", "stop", "resume", "add_source")
 """Requests that the server container executes."""
 
 
 async def serve(
-    servers: ContainerPrograms,
+    container: Container,
     channel: Channel,
     ports: xrootd.Ports,
     reader: asyncio.StreamReader,
@@ -37,26 +37,29 @@ async def serve(
     def say(**fields: object) -> None:
         writer.write(encoded(**fields))
 
-    def describe(peers: list[str], sysctls: list[str]) -> dict[str, Any]:
-        """Describe machine and network towards the other side's origins, and watch connections to them."""
+    def describe(target: str, peers: list[str], sysctls: list[str]) -> dict[str, Any]:
+        """Describe machine and network towards the other side's origins, and watch connections to them.
+
+        The server is a source or destination: a `target` of the sampler.
+        """
         description = network.describe_network(peers, sysctls)
-        watched = Watched(servers, ports.server, description["interfaces"], peers)
-        verbs["remove"] = watched.files.remove
-        verbs["present"] = watched.files.present
+        pod = OriginPod(container, target, ports.server, description["interfaces"], peers)
+        verbs["remove"] = pod.files.remove
+        verbs["present"] = pod.files.present
         # Resumed servers are asked for the ready file again.
-        verbs["clear"] = partial(watched.files.clear, keep=xrootd.READY_FILE)
-        verbs["busy"] = watched.busy
-        verbs["watch"] = partial(sampling.start, lambda: say(sample=watched.sample()))
+        verbs["clear"] = partial(pod.files.clear, keep=xrootd.READY_FILE)
+        verbs["busy"] = pod.busy
+        verbs["totals"] = pod.target.totals
+        verbs["watch"] = partial(sampling.start, pod.target.read)
         return {"machine": provenance.machine(), **description}
 
-    sampling = Sampling(lambda why: say(stopped=why))
+    sampling = AgentSampling(say)
     verbs: dict[str, Callable[..., Any]] = {
         "ping": time.monotonic,
         "describe": describe,
         "own": network.own,
         "introduce": partial(network.introduce, ports.cmsd),
         "emulate": network.emulate,
-        "totals": lambda: {"programs": servers.totals(), "path": network.path_totals()},
         "unwatch": sampling.stop,
         **Probes(ports.probe).verbs,
         **{verb: partial(channel.ask, verb) for verb in SERVER_VERBS},
@@ -88,9 +91,9 @@ async def main(first: int | None = None) -> None:
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / xrootd.READY_FILE).write_bytes(b"\n")
     ports = block(first)
-    servers = ContainerPrograms()
-    streams = await asyncio.open_unix_connection(sock=servers.connections[0], limit=LONGEST)
-    serve_hub = partial(serve, servers, Channel("the server container", *streams), ports)
+    container = Container()
+    streams = await asyncio.open_unix_connection(sock=container.connections[0], limit=LONGEST)
+    serve_hub = partial(serve, container, Channel("the server container", *streams), ports)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials / "ca.pem"))
     tls.load_cert_chain(credentials / "host.pem", credentials / "host.key")
     tls.verify_mode = ssl.CERT_REQUIRED

@@ -22,6 +22,7 @@ from typing import Any
 from tpcsweep.deploying.linux.namespaces import boot_id
 from tpcsweep.deploying.xrootd.server_config import parts_of
 from tpcsweep.measuring import provenance
+from tpcsweep.measuring.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import (
     LONGEST,
@@ -33,9 +34,10 @@ from tpcsweep.testbeds.kubernetes.pod.messages import (
     execute,
     perform,
 )
-from tpcsweep.testbeds.kubernetes.pod.pod_files import ENDED, HUB, Sample
-from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, Sampling
-from tpcsweep.testbeds.node import starting
+from tpcsweep.testbeds.kubernetes.pod.pod_files import ENDED, HUB
+from tpcsweep.testbeds.kubernetes.pod.watched import AgentSampling, Container
+from tpcsweep.testbeds.node import serving
+from tpcsweep.testbeds.node.program_counters import Target
 
 PINGS = 5
 READY_SECONDS = 60.0
@@ -43,15 +45,13 @@ POLL = 0.02
 CLIENT = "client"
 
 
-def client_agent(client: ContainerPrograms, say: Callable[..., None]) -> Ask:
+def client_agent(client: Target, say: Callable[..., None]) -> Ask:
     """Return the `ask` of the client container's agent, which is the hub itself."""
-    sampling = Sampling(lambda why: say(stopped=why, of=CLIENT))
+    sampling = AgentSampling(partial(say, of=CLIENT))
     verbs: Verbs = {
         "ping": time.monotonic,
-        "totals": lambda: {"programs": client.totals()},
-        "watch": partial(
-            sampling.start, lambda: say(sample=Sample(time=time.monotonic(), **client.readings()), of=CLIENT)
-        ),
+        "totals": client.totals,
+        "watch": partial(sampling.start, client.read),
         "unwatch": sampling.stop,
     }
 
@@ -94,7 +94,7 @@ class Hub:
         self.agents: dict[str, Ask] = {}  # the `ask` of the agent of each server, and of the client's
         self.seen = time.monotonic()  # the time of the job's last message
         self._done: set[int] = set()
-        self._client: ContainerPrograms
+        self._client: Container
         self._destinations: list[str] = []
         self._verbs: Verbs = {
             "clock": time.monotonic,
@@ -130,11 +130,12 @@ class Hub:
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
     ) -> dict[str, Any]:
         """Wait for credentials, client and agents; return the machine of this pod and the versions of its tools."""
-        self._tls = starting.user_context(await asyncio.to_thread(server_container.credentials))
+        self._tls = serving.user_context(await asyncio.to_thread(server_container.credentials))
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
-        self._client = await asyncio.to_thread(ContainerPrograms, 2)
-        self.agents[CLIENT] = client_agent(self._client, self.outbox.say)
+        self._client = await asyncio.to_thread(Container, 2)
+        client = Target(self._client.programs(CLIENT), Machine())
+        self.agents[CLIENT] = client_agent(client, self.outbox.say)
         detach(self._listen_to_client())
         return {
             "machine": provenance.machine(),
@@ -167,18 +168,14 @@ class Hub:
         return dict(zip(self.agents, behind, strict=True))
 
     async def ready(self, redirector: str | None, origins: list[str]) -> None:
-        """Wait until the servers of a side, given by address and port, are ready; raises TimeoutError."""
+        """Wait until the servers of a side, given by address and port, are ready; raises NotReadyError."""
 
         def get(place: str) -> tuple[int, str]:
             family = socket.AF_INET6 if place.startswith("[") else socket.AF_INET
-            return starting.get(place, self._tls, socket.socket(family))
+            return serving.get(place, self._tls, socket.socket(family))
 
-        give_up = time.monotonic() + READY_SECONDS
-        for each in starting.probes(redirector, origins, get):
-            while not await asyncio.to_thread(each.ready):
-                if time.monotonic() > give_up:
-                    raise TimeoutError(f"{each.place}: waited {READY_SECONDS:.0f} s for {each.awaited}")
-                await asyncio.sleep(POLL)
+        for probe in serving.probes(redirector, origins, get):
+            await asyncio.to_thread(serving.wait_for, probe, READY_SECONDS)
 
     async def _listen_to_client(self) -> None:
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)

@@ -26,7 +26,6 @@ from tpcsweep.deploying.paths import network_path
 from tpcsweep.deploying.paths.link import qdisc_counters
 from tpcsweep.deploying.xrootd.server_config import LOOPBACK, parts_of
 from tpcsweep.testbeds.kubernetes.pod.messages import detach
-from tpcsweep.testbeds.node.program_counters import PathTotals
 
 BLOCK = 1 << 16
 
@@ -93,7 +92,7 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
     return lines
 
 
-def path_totals() -> PathTotals:
+def path_totals() -> dict[str, int | None]:
     """Return the packets that the emulated path dropped; real networks do not report them."""
     if not _emulated:
         return {"drops": None, "queue_drops": None}

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and ports in the pods, and the samples that agents send."""
+"""Files and ports in the pods."""
 
-import math
 from pathlib import Path
-from typing import NamedTuple
 
 from tpcsweep.deploying.xrootd.server_config import USUAL, Ports
 
@@ -28,35 +26,3 @@ def block(first: int | None) -> Ports:
 
 
 SLASH = "--"  # replaces the slash in the names of a Secret's files
-
-
-class Sample(NamedTuple):
-    """One sample of one agent, with the names of `measuring.readings.Reading`. Counters only grow."""
-
-    time: float  # seconds of the agent's CLOCK_MONOTONIC
-    cpu: float  # CPU seconds of the servers, or of the client and its tools
-    thread: float  # cores used by the busiest of their threads: `measuring.machine.Busiest`. NaN at first.
-    waiting: float
-    machine_busy: float  # state of the machine, as the next five: `measuring.machine.Condition`
-    machine_steal: float
-    machine_total: float
-    machine_pressure: float | None
-    machine_work: float
-    machine_slowed: float | None
-    periods: int
-    """Scheduling periods of servers or client with a runnable process; the next counts those without quota left."""
-    throttled: int
-    rx_bytes: int = 0
-    """Bytes that the interface on the path received, and sent. The client has neither path, files nor connections."""
-    tx_bytes: int = 0
-    payload: int = 0  # bytes that have arrived in the files, since the start
-    retransmits: int = 0
-    busy: float = 0.0
-    """For all data connections since the start, as the next four: see `deploying.linux.sockets.ConnectionTotals`."""
-    rwnd_limited: float = 0.0
-    sndbuf_limited: float = 0.0
-    sent: int = 0
-    resent: int = 0
-    rtt_loaded: float = math.nan  # ms, mean over the open data connections; NaN without any, as the next
-    cwnd: float = math.nan
-    connections: int = 0

@@ -5,6 +5,7 @@ The reader of the counters then shares neither the container's cgroup nor its pr
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -58,9 +59,9 @@ def taken(connections: int = 1) -> list[socket.socket]:
         listener.listen(connections)
         accepted = [listener.accept()[0] for _ in range(connections)]
     tree = hierarchy()
-    usage, unit = Cgroup(tree, ".").usage_file()  # a container sees its own group as the root
-    files = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (usage, tree.cpu / "cpu.stat", "/proc")]
-    socket.send_fds(accepted[0], [f"{unit}\n".encode()], files)
+    counted = Cgroup(tree, ".").counter_files()  # a container sees its own group as the root
+    files = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (*counted.values(), Path("/proc"))]
+    socket.send_fds(accepted[0], [json.dumps(list(counted)).encode()], files)
     for file in files:
         os.close(file)
     return accepted

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -24,7 +23,7 @@ from tpcsweep.testbeds.kubernetes.pod import server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verbs, obey
 from tpcsweep.testbeds.kubernetes.pod.pod_files import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
-from tpcsweep.testbeds.node import starting
+from tpcsweep.testbeds.node import serving
 
 LOGIN_SECONDS = 30.0
 
@@ -50,7 +49,7 @@ class ServerPrograms:
         return release.describe()
 
     def start(self) -> None:
-        starting.start_servers([self], ServerPrograms._run, ServerPrograms._wait_for_cmsd)
+        serving.start_servers([self], ServerPrograms._run, ServerPrograms._wait_for_cmsd)
 
     def stop(self) -> None:
         """End xrootd with all connections and requests; cmsd continues, so that `resume` takes 0.2 s."""
@@ -69,16 +68,10 @@ class ServerPrograms:
         threading.Thread(target=self._watch, args=(program, process), daemon=True).start()
 
     def _wait_for_cmsd(self) -> None:
-        give_up = time.monotonic() + LOGIN_SECONDS
-        while not self._cmsd_is_ready():
-            if time.monotonic() > give_up:
-                raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:.0f} s")
-            time.sleep(server_container.POLL)
-
-    def _cmsd_is_ready(self) -> bool:
-        if self.role == "manager":
-            return starting.accepts(socket.socket(), LOOPBACK, self._port)
-        return self._logged_in
+        accepts = lambda: serving.accepts(socket.socket(), LOOPBACK, self._port)  # noqa: E731
+        serving.wait_for(
+            serving.cmsd_probe(self._name, self.role, accepts, lambda: self._logged_in), LOGIN_SECONDS
+        )
 
     def _watch(self, program: str, process: subprocess.Popen[bytes]) -> None:
         """Pass on the log of a cmsd; a program that ends by itself ends the container."""

@@ -1,149 +1,135 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's view of its pod: the server container, the interface on the path, connections, files, the machine."""
+"""An agent's view of its pod: the server container, and the target of the sampler."""
 
 import asyncio
 import contextlib
-import os
+import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from collections.abc import Callable, Collection
 
 from tpcsweep.common.errors import BrokenError
-from tpcsweep.deploying.linux.cgroups import parse_periods, parse_usage
+from tpcsweep.deploying.linux.cgroups import CpuCounters
 from tpcsweep.deploying.linux.kernel_counters import CounterFile
-from tpcsweep.deploying.linux.namespaces import parse_net_dev
-from tpcsweep.deploying.linux.sockets import ConnectionTotals
 from tpcsweep.deploying.xrootd.server_config import EXPORT
-from tpcsweep.measuring.looks import PAUSE, Looks
 from tpcsweep.measuring.machine import Machine, process_ids
+from tpcsweep.measuring.sampler import LocalTargets, Record
 from tpcsweep.measuring.transfer_files import DestinationFiles, FirstBytes
-from tpcsweep.testbeds.kubernetes.pod.pod_files import FILES, SERVER_CONTAINER_SOCKET, Sample
-from tpcsweep.testbeds.node.program_counters import OriginCounters, Programs
+from tpcsweep.testbeds.kubernetes.pod.network import path_totals
+from tpcsweep.testbeds.kubernetes.pod.pod_files import FILES, SERVER_CONTAINER_SOCKET
+from tpcsweep.testbeds.node.program_counters import (
+    Files,
+    Interfaces,
+    Network,
+    Part,
+    PathDrops,
+    Programs,
+    Target,
+)
 
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
+COUNTERS = {"source": "tx_bytes", "destination": "rx_bytes"}
+"""Counter of the interface on the path, by the target of an origin."""
 
 
-class ContainerPrograms(Programs):
-    """The programs in the container whose CPU is measured, connections to it, and the machine."""
+class Container:
+    """The container whose CPU is measured, and connections to it."""
 
     def __init__(self, connections: int = 1) -> None:
         """Wait for the container, and get its counters by the first connection."""
         self.connections = [_connected() for _ in range(connections)]
-        unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # sent by `server_container.taken`
-        usage, stat, proc = files
-        super().__init__(
-            cpu=lambda: parse_usage(os.pread(usage, 4096, 0)) * float(unit),
-            periods=lambda: parse_periods(os.pread(stat, 4096, 0).decode()),
-            proc=proc,
-            pids=lambda: process_ids(proc),
-        )
-        self._machine = Machine()
+        # Sent by `server_container.taken`.
+        text, descriptors, *_ = socket.recv_fds(self.connections[0], 256, 8)
+        *files, self._proc = descriptors
+        names = json.loads(text)
+        counters = {name: CounterFile(file) for name, file in zip(names, files, strict=True)}
+        self._cpu = CpuCounters(counters).read
 
-    def readings(self) -> dict[str, Any]:
-        """Return the fields of every sample: the container's CPU, and its machine's condition."""
-        cores, waiting = self.threads()
-        machine = {f"machine_{name}": value for name, value in self._machine.read()._asdict().items()}
-        counted = {**machine, **self.totals(), "thread": cores, "waiting": waiting, "cpu": self.cpu()}
-        return {name: value for name, value in counted.items() if name in Sample._fields}
+    def programs(self, target: str) -> Programs:
+        """Return the reader of the container's programs, which are those of a `target` of the sampler."""
+        return Programs(target, self._cpu, self._proc, lambda: process_ids(self._proc))
 
 
-class Watched(OriginCounters):
-    """The counters of an origin's pod, opened once."""
+class OriginPod:
+    """An origin's pod, whose files and sockets are opened once."""
 
     def __init__(
-        self, contained: ContainerPrograms, port: int, interfaces: Collection[str], peers: Collection[str]
+        self,
+        container: Container,
+        target: str,
+        port: int,
+        interfaces: Collection[str],
+        peers: Collection[str],
     ) -> None:
         """`port` is the server's own, and `peers` are the addresses of the other side's origins."""
-        super().__init__(contained, port, peers)
-        self._contained = contained
-        self._interfaces = interfaces
-        self._net = CounterFile("/proc/net/dev")
-        self._flows = ConnectionTotals()
+        programs = container.programs(target)
         self.files = DestinationFiles(FOLDER, _first_bytes())
-
-    def sample(self) -> Sample:
-        """Read all counters: files before the interface, which all arrived bytes have then crossed."""
-        payload = self.files.arrived()
-        counted = parse_net_dev(self._net.read().decode())
-        net = [counted[interface] for interface in self._interfaces]
-        now = time.monotonic()
-        flows = self._flows.update(self.connections())
-        return Sample(
-            time=now,
-            rx_bytes=sum(each["rx_bytes"] for each in net),
-            tx_bytes=sum(each["tx_bytes"] for each in net),
-            **self._contained.readings(),
-            payload=payload,
-            retransmits=self.retransmits(),
-            **flows,
+        self._network = Network(target, programs, port, peers)
+        arrived: list[Part] = [Files(self.files)] if target == "destination" else []
+        self.target = Target(
+            *arrived,
+            Interfaces(target, interfaces, COUNTERS[target]),
+            programs,
+            self._network,
+            PathDrops(path_totals),
+            Machine(),
         )
 
     def busy(self) -> bool:
         """Return whether the server copies, or has requests; True on nodes that hide a container's open files."""
         try:
-            return self.unfinished() > 0
+            return self._network.unfinished() > 0
         except PermissionError:
             return True
 
 
-class Sampling:
-    """Looks at equal intervals; a late look shifts no other, and missed ones are skipped.
+class AgentSampling:
+    """An agent's sampling: records and the reason for which they stop go to the hub, in the event loop's thread."""
 
-    A failed look is a missing sample. If samples stop for long (`Looks`), the reason is reported once.
-    """
+    def __init__(self, say: Callable[..., None]) -> None:
+        self._say = say
+        self._targets: LocalTargets | None = None  # None without a cell
 
-    def __init__(self, report: Callable[[str], None]) -> None:
-        """`report` is called with the reason for which samples have stopped."""
-        self._report = report
-        self._looks: Looks | None = None  # None without a cell, and after a report
-        self._task: asyncio.Task[None] | None = None
+    async def start(self, read: Callable[[], Record], interval: float) -> None:
+        """Read a target now and at each interval, and end earlier sampling. Raises BrokenError if nothing is read."""
+        if self._targets:
+            await asyncio.to_thread(self._targets.end)
+        loop = asyncio.get_running_loop()
 
-    async def start(self, look: Callable[[], None], interval: float) -> None:
-        """Look now and every `interval` seconds from now on, and end the looks that were started before.
+        def call(function: Callable[[], None]) -> None:
+            with contextlib.suppress(RuntimeError):  # the agent has ended
+                loop.call_soon_threadsafe(function)
 
-        Raises BrokenError if no look succeeds.
-        """
-        self.cancel()
-        looks = Looks(look, interval)
-        await _look_until_success(looks)
-        self._looks, self._task = looks, asyncio.create_task(self._repeat(looks, interval))
+        def receive(_: str, record: Record) -> None:
+            call(lambda: self._say(sample=record))
+
+        def report(error: Exception) -> None:
+            if self._targets is targets:
+                self._report(error)
+
+        targets = LocalTargets({"": read}, lambda error: call(lambda: report(error)))
+        await asyncio.to_thread(targets.start, interval, receive)
+        self._targets = targets
 
     async def stop(self) -> None:
-        """Look a last time, so that samples reach the cell's end."""
-        looks = self._looks
-        self.cancel()
-        if looks:
-            with self._reported():
-                await _look_until_success(looks)
+        """Read a last time, so that records reach the cell's end."""
+        targets, self._targets = self._targets, None
+        if targets:
+            try:
+                await asyncio.to_thread(targets.stop)
+            except Exception as error:
+                self._report(error)
 
     def cancel(self) -> None:
-        self._looks = None
-        if self._task:
-            self._task.cancel()
+        if self._targets:
+            self._targets.cancel()
+        self._targets = None
 
-    async def _repeat(self, looks: Looks, interval: float) -> None:
-        due = time.monotonic()
-        with self._reported():
-            while True:
-                due = max(due + interval, time.monotonic())
-                await asyncio.sleep(due - time.monotonic())
-                looks.attempt()
-
-    @contextlib.contextmanager
-    def _reported(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            self._looks = None
-            self._report(str(error) if isinstance(error, BrokenError) else repr(error))
-
-
-async def _look_until_success(looks: Looks) -> None:
-    while not looks.attempt():
-        await asyncio.sleep(PAUSE)
+    def _report(self, error: Exception) -> None:
+        self._targets = None
+        self._say(stopped=str(error) if isinstance(error, BrokenError) else repr(error))
 
 
 def _first_bytes() -> FirstBytes | None:

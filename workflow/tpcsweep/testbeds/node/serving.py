@@ -1,27 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start servers in order, and probe whether they are ready.
+"""Servers from their start to the end of their copies, in namespaces and in pods: start, wait, probe, settle.
 
 cmsd starts before xrootd, and redirectors start before origins: an xrootd without a cmsd, and a cmsd without a
 redirector, retry only after ten seconds.
 """
 
 import http.client
+import math
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tpcsweep.deploying.xrootd.server_config import EXPORT, READY_FILE, parts_of
 
+POLL = 0.01
 PROBE_SECONDS = 2.0  # time limit for the answer to a probe, s
 
 
-class ReadinessProbe(NamedTuple):
-    """A condition that a side must meet before use."""
+class NotReadyError(Exception):
+    """A server is not ready in time, or never will be."""
 
-    place: str  # address and port of the probed server
+
+class ReadinessProbe(NamedTuple):
+    """A condition that a server or a side must meet before use."""
+
+    place: str  # name of the server, or its address and port
     awaited: str
     ready: Callable[[], bool]
 
@@ -40,6 +47,60 @@ def start_servers(
         for server in (server for server in chosen if "cmsd" in server.programs):
             wait(server)
             run(server, "xrootd")
+
+
+def cmsd_probe(
+    name: str, role: str, accepting: Callable[[], bool], logged_in: Callable[[], bool]
+) -> ReadinessProbe:
+    """Return the probe of a server's cmsd: a manager's accepts connections, and an origin's has logged in to it."""
+    if role == "manager":
+        return ReadinessProbe(name, "its cmsd to accept connections", accepting)
+    return ReadinessProbe(name, "its cmsd", logged_in)
+
+
+def wait_for(probe: ReadinessProbe, seconds: float, fault: Callable[[], str | None] = lambda: None) -> None:
+    """Wait until a condition is met. Raises NotReadyError after some seconds, or as soon as there is a fault."""
+    what = f"{probe.place}: waited for {probe.awaited}"
+    give_up = time.monotonic() + seconds
+    try:
+        while not probe.ready():
+            why = fault()
+            if time.monotonic() > give_up:
+                why = why or f"nothing after {seconds:.0f} s"
+            if why:
+                raise NotReadyError(f"{what}: {why}")
+            time.sleep(POLL)
+    except ssl.SSLCertVerificationError as error:
+        raise NotReadyError(f"{what}: {error}") from None
+
+
+def settle(
+    unfinished: Callable[[], Mapping[str, int]],
+    patience: float,
+    give_up: Callable[[Mapping[str, int]], object],
+    cut: Callable[[], object] = lambda: None,
+) -> None:
+    """Wait until servers have ended all copies that outlast their client.
+
+    A server notices a closed client only at its next marker, up to 5 s later, and would load the next cell until then.
+
+    Args:
+        unfinished: Returns the number of unfinished connections and copies by server, without idle ones.
+        patience: Seconds for at least one of them to end.
+        give_up: Ends them if none has ended for so long, and gets the busy servers.
+        cut: Ends connections, where a testbed may. A server that lacks CPU has unread requests: it is called until
+            the server has processed them all.
+    """
+    least, until = math.inf, 0.0
+    cut()
+    while busy := unfinished():
+        if (left := sum(busy.values())) < least:
+            least, until = left, time.monotonic() + patience
+        elif time.monotonic() > until:
+            give_up(busy)
+            return
+        time.sleep(POLL)
+        cut()
 
 
 def accepts(plain: socket.socket, address: str, port: int) -> bool:
