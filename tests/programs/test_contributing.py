@@ -64,7 +64,7 @@ import xarray as xr
 import yaml
 from pathlib import Path
 from tests.support.synthetic import write_sweep
-from tpcsweep import dataset
+from tpcsweep.data import folding, opening
 from tpcsweep.testbeds.support import check
 from tpcsweep.testbeds.loading import load
 from tpcsweep.sweeps.parameters import Parameters
@@ -89,7 +89,7 @@ def test_the_examples_go_together_and_are_as_the_linters_want_them(project: Path
 
 CHECKS = {
     "tool": """
-from tpcsweep.testbeds.support import broken, everywhere
+from tpcsweep.testbeds.rules import broken, everywhere
 from tpcsweep.measuring.tools.registry import TOOLS, Credentials, Transfer
 
 def refused(**parameters):
@@ -201,14 +201,14 @@ for name in ("rtt_stretch", "min_rtt"):
     del without["summary"][name]
 for file, content in zip(files, (cell, without)):
     file.write_bytes(results.format_cell(content))
-folded = dataset.fold(files, axes)
+folded = folding.fold(files, axes)
 summary = folded.summary
 assert summary.min_rtt.attrs == {"units": "ms", "long_name": "smallest RTT of the data connections"}
 assert summary.min_rtt.values.ravel().tolist()[0] == 9.5 and "min_rtt" in folded.samples
 assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
 assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
 assert "rtt_stretch" not in xr.load_dataset(surface)
-shown = dataset.load(Path(surface)).rtt_stretch
+shown = opening.load(Path(surface)).rtt_stretch
 assert shown.isnull().all() and shown.attrs == summary.rtt_stretch.attrs
 columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"column": "s"}}
 Import.model_validate({"variables": columns})
@@ -236,7 +236,7 @@ assert name not in str(objects.pod_sysctls(pods, usual)) and objects.sysctls_in_
 (problem,) = check(configured("simulation", **lowat))
 assert "tcp_notsent_lowat[0]: given 16 KiB" in str(problem) and "do not support" in str(problem), problem
 assert name in documented() and name in schemas()["sweep.schema.json"]
-assert dataset.load(Path(surface)).tcp_notsent_lowat.attrs["units"] == "B"
+assert opening.load(Path(surface)).tcp_notsent_lowat.attrs["units"] == "B"
 
 assert check(configured("netns")) == []
 (problem,) = check(configured("simulation"))
@@ -251,13 +251,13 @@ cell = results.read_cell(file)
 del cell["spec"]["parameters"]["initial_window"]
 file.write_bytes(results.format_cell(cell))
 assert not results.stale(file, ten) and results.stale(file, two)
-assert dataset.load(Path(surface)).initial_window == dataset.load(Path(surface), "samples").initial_window == 10
-summary = dataset.fold(list((folder / "cells").rglob("*.json")), axes).summary
+assert opening.load(Path(surface)).initial_window == opening.load(Path(surface), "samples").initial_window == 10
+summary = folding.fold(list((folder / "cells").rglob("*.json")), axes).summary
 assert summary.initial_window.values.tolist() == [2, 10] and (summary.status == 1).all()
 assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
 """,
     "testbed": """
-from tpcsweep.testbeds.loading import cell_spec
+from tpcsweep.sweeps.study import cell_spec
 from tpcsweep.data import cell_files as results
 from tpcsweep.running.runner import run
 
@@ -279,7 +279,7 @@ for deployment in configuration.grid.deployments:
     run(configuration, deployment, folder / "logs" / deployment)
 cells = configuration.grid.cells
 files = [configuration.cell_file(cell) for cell in cells]
-summary = dataset.fold(files, configuration.grid.axes, (cell_spec(configuration, cell) for cell in cells)).summary
+summary = folding.fold(files, configuration.grid.axes, (cell_spec(configuration, cell) for cell in cells)).summary
 assert (summary["throughput"] > 0).all() and summary.attrs["testbed_kind"] == "sockets"
 """,
     "path": """
