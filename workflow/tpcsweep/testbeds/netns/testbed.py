@@ -321,7 +321,7 @@ class _Deployment:
         }
 
     def _sysctls(self, sides: Sides) -> dict[str, str]:
-        values = {}
+        values: dict[str, str] = {}
         keys = [*parameters_by_sysctl("netns"), *topology.NOTHING_INHERITED, *LARGEST_SOCKET_BUFFERS]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             namespace = self.processes.name(sides[side].names[0])
