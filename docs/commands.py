@@ -12,9 +12,9 @@ from typing import Any
 import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from tpcsweep.cli import COMMANDS, main
-from tpcsweep.cli.analyses import QuestionCommand
-from tpcsweep.cli.sweeps import grid_summary
+from tpcsweep.cli import main
+from tpcsweep.cli.grid import grid_summary
+from tpcsweep.cli.plan import QuestionCommand
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.importing.import_settings import Axis, Import
 from tpcsweep.data.variables import LIMIT_REMEDIES, LIMITS
@@ -110,7 +110,7 @@ def commands() -> str:
     """Return a section for each command of `tpcsweep`: usage, purpose, options of its own, and examples."""
     group = click.Context(main, info_name="tpcsweep", **main.context_settings)
     sections = []
-    for name in COMMANDS:
+    for name in main.list_commands(group):
         command = main.get_command(group, name)
         assert command is not None and command.help is not None
         purpose, *_ = command.help.split("\n\n")

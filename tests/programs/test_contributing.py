@@ -302,6 +302,10 @@ assert made.counters()["drops"] == 0
 """By page: a program that does what the text says of its example, with a folder and a shipped dataset."""
 
 
+def test_a_command_is_one_file() -> None:
+    assert [language for language, *_ in EXAMPLES["command"]] == ["python"]
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_does_what_the_text_says(name: str, failures: dict[str, str]) -> None:
     assert name in CHECKS

@@ -20,7 +20,7 @@ import pytest
 from matplotlib.figure import Figure
 from tpcsweep.analysis.models import fit, saved_fits
 from tpcsweep.analysis.page_sections import SECTIONS
-from tpcsweep.cli import COMMANDS, main
+from tpcsweep.cli import main
 from tpcsweep.cli.options import Named
 from tpcsweep.data.opening import load
 from tpcsweep.pages import figures, making
@@ -28,7 +28,7 @@ from tpcsweep.pages.figures import panels
 from tpcsweep.running import notebooks
 
 from tests.support.browser import PHONE
-from tests.support.commands import tpcsweep
+from tests.support.commands import COMMANDS, tpcsweep
 from tests.support.notebooks import code_of, executed, parameters, run_here
 from tests.support.odd import ODD
 from tests.support.outsider import broken
@@ -168,7 +168,7 @@ def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
 def test_commands_and_figures_are_found_by_themselves() -> None:
     asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}
     read_sweeps = {"grid", "status", "check", "reap", "dataset", "init"}
-    assert asked == COMMANDS.keys() - read_sweeps
+    assert asked == {*COMMANDS} - read_sweeps
     shown = "".join(source for notebook in NOTEBOOKS for source in code_of(notebook))
     functions = {name for name in figures.__all__ if callable(getattr(figures, name)) and name != "save"}
     assert {name for name in functions if f"draw.{name}(" not in shown} == set()

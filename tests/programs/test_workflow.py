@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 import yaml
+from tpcsweep.running.products import NOTEBOOKS
 from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.support import check
 
@@ -39,7 +40,8 @@ def test_every_listed_rule_has_a_description_of_its_own() -> None:
     listed = dict(re.findall(r"^(\w+)(?: \((.+)\))?$", snakemake("--list-rules").stdout, re.MULTILINE))
     described = [text for text in listed.values() if text]
     assert {rule for rule, text in listed.items() if not text} == {"default", "measure_demo"}
-    assert len(set(described)) == len(described) > 15
+    # The rules of notebooks share a text.
+    assert len(described) > 15 and len(set(described)) == len(described) - len(NOTEBOOKS) + 1
 
 
 def test_the_profile_k8s_runs_a_sweep_on_the_testbed_kubernetes(tmp_path: Path) -> None:
@@ -59,6 +61,7 @@ def test_profiles_have_keys_of_their_own_and_slurms_groups_every_rule_that_compu
     _, *parts = re.split(r"^ *(?:use )?rule\b(?: \w+ as)? ?(\w*)", rules, flags=re.MULTILINE)
     texts = dict(zip(parts[::2], parts[1::2], strict=True))
     one_study = {name for name, text in texts.items() if "/{study}/logs/" in text and "localrule" not in text}
+    one_study |= {notebook.name for notebook in NOTEBOOKS}
     assert slurm["groups"] == dict.fromkeys(one_study, "study")
 
 
@@ -89,6 +92,10 @@ RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
 STUDIES = sorted(ROOT.glob("studies/*/Snakefile"))
 SNAKEFILES = [ROOT / "Snakefile", ROOT / "workflow/Snakefile", *RULES, *STUDIES]
 MODULES = sorted([*ROOT.glob("workflow/scripts/*.py"), *ROOT.glob("workflow/tpcsweep/running/*.py")])
+LOOPS = {
+    "measure.smk": ["for deployments in STUDIES.deployments:"],
+    "notebooks.smk": ["for notebook in NOTEBOOKS:"],
+}
 NAMED_TUPLE = {"_asdict", "_replace"}
 """Public methods in spite of their names."""
 
@@ -104,7 +111,7 @@ def name(file: Path) -> str:
 
 def test_the_workflow_is_short() -> None:
     assert len((ROOT / "workflow/Snakefile").read_text().splitlines()) <= 80
-    assert sum(len(file.read_text().splitlines()) for file in RULES) <= 500
+    assert sum(len(file.read_text().splitlines()) for file in RULES) <= 300
     assert lines(ROOT / "Snakefile")[0] == 'include: "workflow/Snakefile"'
 
 
@@ -117,8 +124,8 @@ def test_a_snakefile_is_a_table_of_rules(file: Path) -> None:
     assert not re.findall(undocumented, text)
     # The copy that source_path makes of a study's notebook would not have the study's modules beside it.
     assert file.parent.parent.name != "studies" or "source_path" not in text
-    loops = re.findall(r"^ *for .*", text, re.MULTILINE)
-    assert loops == (["for deployments in STUDIES.deployments:"] if file.name == "measure.smk" else [])
+    loops = re.findall(r"^ *for .*:$", text, re.MULTILINE)
+    assert loops == LOOPS.get(file.name, [])
 
 
 @pytest.mark.parametrize("file", MODULES, ids=name)

@@ -4,7 +4,6 @@
 import asyncio
 import contextlib
 import itertools
-import json
 import subprocess
 import threading
 import time
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 from tpcsweep.common.urls import NewFolder, made_up
 from tpcsweep.deploying.xrootd.credentials import create_credentials
-from tpcsweep.measuring.tools.curl import macaroon_request
+from tpcsweep.measuring.tools.http_tpc import macaroon_request, parse_macaroon
 from tpcsweep.measuring.tools.native import Copier
 from tpcsweep.measuring.tools.tool import Credentials, Transfer
 from tpcsweep.sweeps.sweep import Measurement
@@ -41,15 +40,14 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
 
 
-EVERYTHING = '{"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": "PT600S"}'
+EVERYTHING = b'{"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": "PT600S"}'
 
 
-def macaroon(storage: Storage, role: str, request: str = EVERYTHING) -> str:
-    text = request.encode()
+def macaroon(storage: Storage, role: str, request: bytes = EVERYTHING) -> str:
     kind = {"Content-Type": "application/macaroon-request"}
     door = HttpDoors(Credentials(storage.pki), role)
-    answer = door.ok("POST", f"{storage.url(role)}/", headers=kind, body=lambda: [text], size=len(text))
-    return str(json.loads(answer.body)["macaroon"])
+    answer = door.ok("POST", f"{storage.url(role)}/", headers=kind, body=lambda: [request], size=len(request))
+    return parse_macaroon(answer.body)
 
 
 @contextlib.contextmanager

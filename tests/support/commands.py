@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `tpcsweep`, run in this process."""
 
+from click import Context
 from click.testing import CliRunner, Result
 from tpcsweep.cli import main
+
+COMMANDS = main.list_commands(Context(main))
 
 
 def tpcsweep(*arguments: object) -> Result:

@@ -9,6 +9,7 @@ import posixpath
 import re
 import ssl
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Foreign:
     redirect: str = ""
     """Where requests of the methods `redirected` are sent, if anywhere."""
     redirected: tuple[str, ...] = ()
+    pause: float = 0.0
+    """Seconds before a redirection is answered."""
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path as sent, and headers of each request."""
     changed: list[tuple[str, str]] = field(default_factory=list)
@@ -105,6 +108,7 @@ class Handler(BaseHTTPRequestHandler):
         self.door.asked.append((self.command, self.path, dict(self.headers.items())))
         if self.turned:  # before the content is read, as redirectors do
             self.close_connection = True
+            time.sleep(self.door.pause)
             self.say(307, Location=self.door.redirect)
             return
         self.content = self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -15,6 +15,7 @@ from tpcsweep.data.variables import SOURCES
 from tpcsweep.running import studies
 
 from docs import architecture, commands
+from tests.support.commands import COMMANDS
 from tests.support.notebooks import code_of
 from tests.support.workflow import ROOT
 
@@ -80,7 +81,7 @@ def test_generated_parts_are_current(page: str) -> None:
 
 
 def test_pages_name_commands_and_targets_that_exist() -> None:
-    assert named("tpcsweep") - {*commands.COMMANDS} == set()
+    assert named("tpcsweep") - {*COMMANDS} == set()
     rules = (ROOT / "workflow/Snakefile").read_text()
     assert set(re.findall(r"^rule (\w+):", rules, re.MULTILINE)) == RULES
     assert named("snakemake") - RULES == set()

@@ -13,8 +13,7 @@ import pytest
 import xarray as xr
 import yaml
 from click.shell_completion import BashComplete
-from tpcsweep.cli import COMMANDS, main
-from tpcsweep.cli import options as common
+from tpcsweep.cli import main, options
 from tpcsweep.common.files import write_text
 from tpcsweep.data import cell_files
 from tpcsweep.running import progress
@@ -24,7 +23,7 @@ from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.netns.requirements import MachineError
 
 from tests.support import synthetic
-from tests.support.commands import tpcsweep
+from tests.support.commands import COMMANDS, tpcsweep
 from tests.support.workflow import ROOT
 
 EXAMPLE = str(ROOT / "examples/surface.nc")
@@ -274,7 +273,7 @@ def test_a_crate_of_a_dataset_from_elsewhere_contains_no_sweep() -> None:
 def test_a_full_disk_is_an_error_of_every_command() -> None:
     with (
         pytest.raises(click.ClickException, match=r"results/x: No space left.* Make room") as raised,
-        common.exit_on(),
+        options.exit_on(),
     ):
         raise OSError(28, "No space left on device", "results/x")
     assert raised.value.exit_code == 2

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from rich.console import Console
-from tpcsweep.cli.sweeps import grid_summary, grid_table
+from tpcsweep.cli.grid import grid_summary, grid_table
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import WORD, Parameters, complete, supporting_testbeds

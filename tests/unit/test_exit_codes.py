@@ -18,9 +18,10 @@ import click
 import netCDF4
 import pytest
 from click.testing import CliRunner, Result
-from tpcsweep.cli import COMMANDS, main, options
-from tpcsweep.testbeds import interface as testbeds
+from tpcsweep.cli import main
+from tpcsweep.testbeds import kinds
 
+from tests.support.commands import COMMANDS
 from tests.support.made_up import write_results
 from tests.support.workflow import ROOT
 
@@ -91,8 +92,8 @@ def project(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copy(made / "results/demo/dataset.nc", tmp_path / "examples/surface.nc")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "0")
-    monkeypatch.setattr(testbeds, "load_testbed", lambda _: Mock(reap=lambda _: []))
-    monkeypatch.setattr(testbeds, "findings", lambda _: [])
+    monkeypatch.setattr(kinds, "load_testbed", lambda _: Mock(reap=lambda _: []))
+    monkeypatch.setattr(kinds, "findings", lambda _: [])
     monkeypatch.setattr("tpcsweep.running.runner.deployment_errors", lambda _: ())
     return tmp_path
 
@@ -149,7 +150,7 @@ def test_a_full_disk_is_an_error(name: str, project: Path) -> None:
 
 @pytest.mark.parametrize("charset", ["ascii", "latin-1"])
 def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_: None)
+    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_, **_options: None)
     for name in COMMANDS:
         for words in ([name, "--help"], [name, *example(name)]):
             done = run(*words, charset=charset)
@@ -187,7 +188,7 @@ def test_letters_that_a_terminal_lacks_are_replaced(charset: str, monkeypatch: p
 def test_an_error_of_any_kind_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, told: str
 ) -> None:
-    monkeypatch.setattr(options, "load_study", Mock(side_effect=error))
+    monkeypatch.setattr("tpcsweep.cli.grid.load_study", Mock(side_effect=error))
     done = CliRunner().invoke(main, ["grid"])
     assert done.exit_code == code
     assert told in done.stderr

@@ -21,7 +21,7 @@ from tpcsweep.measuring.client.client_process import ClientRun, ToolRefusedError
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.testbeds import kinds
-from tpcsweep.testbeds.endpoints import ledger, site, trial
+from tpcsweep.testbeds.endpoints import ledger, site, trial, webdav
 from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
@@ -251,13 +251,18 @@ def test_no_credential_follows_a_redirection_to_http(secrets: Path, tmp_path: Pa
     assert "of-the-user" not in str(rows)
 
 
-def test_an_upload_may_be_redirected_before_its_content_is_read(secrets: Path) -> None:
+@pytest.mark.parametrize(("early", "pause"), [(webdav.EARLY, 0), (0.001, 0.3)], ids=["before", "during"])
+def test_an_upload_may_be_redirected_before_its_content_is_read(
+    secrets: Path, monkeypatch: pytest.MonkeyPatch, early: float, pause: float
+) -> None:
+    monkeypatch.setattr(webdav, "EARLY", early)
     with foreign_door() as other, foreign_door(secrets) as door:
         file = MadeFolder(f"{door.url}/test", made_up()).file("big")
         door.redirect, door.redirected = file.url.replace(door.url, other.url), ("PUT",)
+        door.pause = pause
         doors = HttpDoors(Credentials(secrets, "none"), "source")
-        doors.upload(file, lambda: (bytes(1 << 20) for _ in range(8)), 8 << 20)
-        assert [len(content) for content in other.files.values()] == [8 << 20]
+        doors.upload(file, lambda: (bytes(1 << 20) for _ in range(32)), 32 << 20)
+        assert [len(content) for content in other.files.values()] == [32 << 20]
 
 
 def test_a_redirection_out_of_the_own_folder_is_not_followed(tmp_path: Path) -> None:

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from tpcsweep.analysis.publications.catalogue import published_studies
 from tpcsweep.common.files import write_text
 from tpcsweep.data.places import Imported
+from tpcsweep.running.products import ALWAYS
 from tpcsweep.running.studies import NEVER, Deployments, Studies, alternatives_pattern
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import Configuration
+from tpcsweep.testbeds import loading
 from tpcsweep.testbeds.loading import load
 
 from tests.support.commands import tpcsweep
@@ -113,10 +115,24 @@ def test_rules_know_which_studies_are_theirs() -> None:
     found = studies(sweep="mtu,smoke@simulation,chep2024_fig4@simulation")
     assert alternatives_pattern(found.simulated) == r"(?:smoke@simulation|chep2024_fig4@simulation)"
     assert published_studies(found) == ["chep2024_fig4@simulation"]
-    assert (found.with_notebook("curves"), found.with_notebook("releases")) == (["mtu"], [])
+    files = found.notebook_files
+    assert [file for file in files if file.endswith(("curves.html", "releases.html"))] == [
+        "mtu/notebooks/curves.html"
+    ]
+    assert {f"{name}/notebooks/{notebook}.html" for name in found for notebook in ALWAYS} <= {*files}
     assert found.axes("curves")(SimpleNamespace(study="mtu")) == {"x": "streams", "curve": "mtu"}
     assert "results/smoke@simulation/cells.jsonl" in found.cells
     assert [deployments.name for deployments in found.deployments] == ["measure_mtu"]
+
+
+def test_a_job_expands_its_own_study_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"sweep": "mtu,smoke@simulation,config/sweeps/smoke.yaml", "testbed": "netns"}
+    expanded = Mock(side_effect=loading.expand)
+    monkeypatch.setattr(loading, "expand", expanded)
+    assert [*Studies(config, ROOT, "smoke@simulation")] == ["smoke@simulation"]
+    assert expanded.call_count == 1
+    assert [*Studies({**config, "scale": "1/2"}, ROOT, "mtu_scaled_1_2")] == ["mtu_scaled_1_2"]
+    assert "smoke" in Studies(config, ROOT, "smoke")
 
 
 def test_another_spelling_of_a_study_does_not_start_its_dataset_and_another_scale_does() -> None:

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.deploying.xrootd import credentials
-from tpcsweep.measuring.tools import native, xrdcp
-from tpcsweep.measuring.tools.native import Copier, Progress
+from tpcsweep.measuring.tools import http, xrdcp
+from tpcsweep.measuring.tools.http_tpc import Progress
+from tpcsweep.measuring.tools.native import Copier
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Place, Program, Tool, Transfer
 
@@ -63,7 +64,7 @@ def test_nothing_of_the_users_is_shown_to_those_who_ask_for_nothing(tool: Tool, 
         shown.update(tool.command(FILE, let_in, HOME))
     assert not shown & {str(let_in.certificate), str(let_in.key)}
     if tool.name == "curl":
-        assert (tmp_path / "headers").read_text() == "Credential: none\nOverwrite: F\n"
+        assert (tmp_path / "headers").read_text() == "Credential: none\nX-No-Delegate: true\nOverwrite: F\n"
 
 
 def test_a_third_party_copy_never_goes_through_the_client() -> None:
@@ -337,7 +338,7 @@ def test_after_an_answer_that_breaks_off_the_next_transfer_has_another_connectio
     secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = [CREATED % b"Content-Length: 50" + b"success: Cre", DONE, b"", DONE]
-    monkeypatch.setattr(native, "PATIENCE", 0.3)
+    monkeypatch.setattr(http, "PATIENCE", 0.3)
     [first, second, third, last], server = copies(secrets, lambda _: answers.pop(0), count=4)
     assert "has not answered for" in str(first)
     assert "closed the connection before the end of an answer" in str(third)
@@ -351,11 +352,22 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Pa
     assert (ended, len(server.copies)) == ([None, None], 2)
 
 
-def test_a_macaroon_that_is_refused_is_asked_for_anew(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = b"HTTP/1.1 403 No\r\nContent-Length: 4\r\n\r\nnope"
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (b"403 No", b"nope"),
+        (b"200 OK", b'{"macaroon": null}'),
+        # A line break would add a header to the COPY of the other end.
+        (b"200 OK", rb'{"macaroon": "m1\r\nOverwrite: T"}'),
+    ],
+)
+def test_an_answer_without_a_macaroon_fails_the_transfer_and_is_asked_for_anew(
+    secrets: Path, monkeypatch: pytest.MonkeyPatch, status: bytes, body: bytes
+) -> None:
+    refusal = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
     monkeypatch.setattr("tests.unit.test_tools.MACAROON", refusal)
     ended, server = copies(secrets, lambda _: b"", count=2)
-    assert all("gave no macaroon: HTTP 403 No: nope" in str(one) for one in ended)
+    assert all(f"gave no macaroon: HTTP {status.decode()}: {body.decode()}" in str(one) for one in ended)
     assert [first.split()[0] for first, _ in server.asked] == ["POST", "POST"]
 
 

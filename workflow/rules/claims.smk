@@ -20,21 +20,3 @@ rule verdicts:
         "../../envs/tpcsweep.yaml"
     script:
         "../scripts/claims.py"
-
-
-use rule surface as claims with:
-    """Show the verdicts on the published claims for a study."""
-    input:
-        notebook=workflow.source_path("../../notebooks/claims.ipynb"),
-        dataset="<results>/{study}/dataset.nc",
-    output:
-        notebook="<results>/{study}/notebooks/claims.ipynb",
-        html=report(
-            "<results>/{study}/notebooks/claims.html",
-            category="{study}",
-            subcategory="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"content": "claims"},
-        ),
-    log:
-        "<results>/{study}/logs/claims.log",

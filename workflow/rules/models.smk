@@ -14,37 +14,3 @@ rule fits:
     threads: 4
     script:
         "../scripts/models.py"
-
-
-use rule surface as models with:
-    """Draw the fitted models of a study, and their errors."""
-    input:
-        notebook=workflow.source_path("../../notebooks/models.ipynb"),
-        dataset="<results>/{study}/dataset.nc",
-        models="<results>/{study}/models.json",
-    output:
-        fits=report(
-            "<results>/{study}/figures/model_fits.png",
-            category="{study}",
-            subcategory="Figures",
-            caption="../report/models.rst",
-            labels={"content": "fitted models"},
-        ),
-        others=multiext(
-            "<results>/{study}/figures/model_",
-            "fits.svg",
-            "residuals.png",
-            "residuals.svg",
-            "errors.png",
-            "errors.svg",
-        ),
-        notebook="<results>/{study}/notebooks/models.ipynb",
-        html=report(
-            "<results>/{study}/notebooks/models.html",
-            category="{study}",
-            subcategory="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"content": "models"},
-        ),
-    log:
-        "<results>/{study}/logs/models.log",

@@ -8,12 +8,10 @@ rule page:
         claims="<results>/{study}/claims.json",
         models="<results>/{study}/models.json",
         # The page links existing files only.
-        notebooks=multiext(
-            "<results>/{study}/notebooks/",
-            "surface.html",
-            "limits.html",
-            "models.html",
-            "claims.html",
+        notebooks=expand(
+            "<results>/{study}/notebooks/{notebook}.html",
+            notebook=ALWAYS,
+            allow_missing=True,
         ),
     output:
         page="<results>/{study}/index.html",

@@ -1,7 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from tpcsweep.analysis.publications.catalogue import published_studies
-
-DRAWN = published_studies(STUDIES)
 
 
 rule published_figure:

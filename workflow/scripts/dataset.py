@@ -13,8 +13,9 @@ from tpcsweep.data.reduction import DatasetError
 from tpcsweep.running.studies import Studies, exit_on_errors, require_planned
 from tpcsweep.running.study_dataset import make_dataset
 
-studies = Studies(snakemake.config)
-study = studies[snakemake.wildcards.study]
+name = snakemake.wildcards.study
+studies = Studies(snakemake.config, only=name)
+study = studies[name]
 expected = DatasetError, MissingExtraError, ResultsError
 with exit_on_errors(snakemake.log[0], *expected, about=study.name), signals.interruptible():
     now = studies.attributes(snakemake.wildcards)

@@ -10,7 +10,8 @@ from pathlib import Path
 from tpcsweep.running.studies import Studies, deployment_digest, exit_on_errors, require_planned
 from tpcsweep.testbeds.netns import requirements
 
-study = Studies(snakemake.config)[snakemake.params.study]
+name = snakemake.params.study
+study = Studies(snakemake.config, only=name)[name]
 if study.testbed.kind == "netns":
     requirements.enter()  # before any thread starts
 

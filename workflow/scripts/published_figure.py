@@ -7,6 +7,7 @@ from tpcsweep.analysis.publications.catalogue import FIGURES, published_figure
 from tpcsweep.analysis.publications.reproduction import make_figure
 from tpcsweep.running.studies import Studies, exit_on_errors
 
-figure = published_figure(Studies(snakemake.config)[snakemake.wildcards.study])
+name = snakemake.wildcards.study
+figure = published_figure(Studies(snakemake.config, only=name)[name])
 with exit_on_errors(snakemake.log[0]):
     make_figure(FIGURES[figure], Path(snakemake.input.dataset), Path(snakemake.output.figure))

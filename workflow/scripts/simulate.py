@@ -10,7 +10,8 @@ from pathlib import Path
 from tpcsweep.running.studies import Studies, exit_on_errors, require_planned
 from tpcsweep.testbeds.simulation.testbed import simulate
 
-study = Studies(snakemake.config)[snakemake.wildcards.study]
+name = snakemake.wildcards.study
+study = Studies(snakemake.config, only=name)[name]
 with exit_on_errors(snakemake.log[0], about=study.name), signals.interruptible():
     require_planned(study, snakemake.output[0])
     simulate(study, Path(snakemake.output[0]), snakemake.threads)

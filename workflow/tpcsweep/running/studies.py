@@ -18,6 +18,7 @@ from typing import Any, Self
 import psutil
 
 from tpcsweep.data import cell_files
+from tpcsweep.running.products import NOTEBOOKS
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import Configuration, cell_spec
 from tpcsweep.sweeps.sweep import Cell
@@ -76,9 +77,12 @@ class Deployments:
 class Studies(dict[str, Study]):
     """Studies of a workflow by the names of their folders."""
 
-    def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
-        """Read the workflow's `config`, with files relative to `root`. Raises ConfigurationError if wrong."""
-        super().__init__(studies(config, root or Path()))
+    def __init__(self, config: Mapping[str, Any], root: Path | None = None, only: str | None = None) -> None:
+        """Read the workflow's `config`, with files relative to `root`. Raises ConfigurationError if wrong.
+
+        A job reads `only` its own study, by the name of its folder.
+        """
+        super().__init__(studies(config, root or Path(), only))
         self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
 
@@ -145,9 +149,17 @@ class Studies(dict[str, Study]):
         stale = self.stale[study.folder.name]
         return frozenset(cell.deployment.path for cell in stale if study.cell_file(cell).exists())
 
-    def with_notebook(self, notebook: str) -> list[str]:
-        """Return the names of the studies whose sweep or testbed requests a notebook."""
-        return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
+    @property
+    def notebook_files(self) -> list[str]:
+        """Files of the notebooks of all studies, relative to the folder of results."""
+        requested = {study.folder.name: study.notebooks for study in self.sweeps}
+        return [
+            f"{name}/{file}"
+            for name in self
+            for notebook in NOTEBOOKS
+            if not notebook.requested or notebook.name in requested.get(name, ())
+            for file in notebook.files
+        ]
 
     def sources(self, wildcards: Any) -> list[str]:
         return self._sources(wildcards.study)

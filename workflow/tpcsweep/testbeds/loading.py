@@ -115,8 +115,8 @@ class WorkflowSettings(Strict):
 Study = Configuration | Imported
 
 
-def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
-    """Load all studies of the workflow's `config`, by the names of their folders.
+def studies(config: Mapping[str, Any], root: Path, only: str | None = None) -> dict[str, Study]:
+    """Load all studies of the workflow's `config`, or `only` one of them, by the names of their folders.
 
     Files are relative to `root`. A folder of config/ that `root` lacks is taken from the checkout, because a workflow
     that uses this one as a module may define its own sweeps and use the default testbeds. Raises ConfigurationError
@@ -130,8 +130,9 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
         study = load_dataset(settings.dataset, Path(settings.results), root, CONFIG_FILE)
         _require_no_sweep(root / study.folder, root / study.file)
         return {study.name: study}
+    names = [name for name in settings.sweep if only is None or _may_be(only, name, settings, root)]
     problems: list[Problem] = []
-    read = [_attempt(problems, partial(_load, name, settings, root)) for name in settings.sweep]
+    read = [_attempt(problems, partial(_load, name, settings, root)) for name in names]
     raise_any(dict.fromkeys(problems))
     found = [study for study in read if study is not None]
     for folder, times in Counter(study.folder.name for study in found).items():
@@ -167,9 +168,25 @@ def load_import(name: str, root: Path) -> tuple[str, Import]:
     return read.name, validated(Import, read.content, read.shown)
 
 
-def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
+def _parts(name: str, settings: WorkflowSettings, root: Path) -> tuple[str, str]:
+    """Return the sweep and the testbed of a name, which are names or paths."""
     sweep_name, at, testbed_name = (name, "", "") if is_file(root / name) else name.rpartition("@")
-    sweep_name, testbed_name = (sweep_name, testbed_name) if at else (name, settings.testbed)
+    return (sweep_name, testbed_name) if at else (name, settings.testbed)
+
+
+def _study_name(sweep: str, scale: str | None) -> str:
+    return sweep if scale is None else f"{sweep}_scaled_{scale.replace('/', '_')}"
+
+
+def _may_be(folder: str, name: str, settings: WorkflowSettings, root: Path) -> bool:
+    """Return whether a name can be the one of a study's folder, without reading any file."""
+    sweep, testbed = (Path(part.removesuffix(".yaml")).name for part in _parts(name, settings, root))
+    study = _study_name(sweep, settings.scale)
+    return folder in (study, f"{study}@{testbed}")
+
+
+def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
+    sweep_name, testbed_name = _parts(name, settings, root)
     problems: list[Problem] = []
     sweep = _attempt(problems, lambda: _read("sweep", sweep_name, root))
     asked = sweep and _attempt(problems, lambda: validated(Sweep, sweep.content, sweep.shown))
@@ -178,15 +195,13 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
     cited = _attempt(problems, lambda: citation.read_in(root))
     raise_any(problems)
     assert sweep and asked and testbed and on
-    study = sweep.name
     with in_file(sweep.shown):
         if settings.scale is not None:
             asked = scaled(asked, settings.scale, on.kind)
-            study = f"{sweep.name}_scaled_{settings.scale.replace('/', '_')}"
         grid = expand(asked, on.defaults(selected_parameters(asked.parameters)))
     given = {"sweep": sweep_name, "testbed": testbed_name, "results": settings.results}
     return Configuration(
-        name=study,
+        name=_study_name(sweep.name, settings.scale),
         sweep=asked,
         sweep_file=sweep.shown,
         testbed_name=testbed.name,

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tpcsweep.measuring.client.client_process import ClientRun, ToolRefusedError
-from tpcsweep.measuring.tools.native import Progress
+from tpcsweep.measuring.tools.http_tpc import Progress
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import (
     READY,

@@ -232,15 +232,6 @@ def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields).encode() + b"\n"
 
 
-def copy_succeeded(status: int, result: str) -> bool:
-    """Return whether a COPY succeeded, by its status and the line of its body that tells the result.
-
-    The body decides, because a copy may fail after its 201. A 201 or 204 without a body is a success (RFC 4918, 9.8.5);
-    202 announces a result, which must follow.
-    """
-    return 200 <= status < 300 and (result.startswith("success:") or (not result and status in (201, 204)))
-
-
 def last_lines(output: str, count: int = 1) -> str:
     """Return the last non-empty lines of a program's output, joined and shortened for people."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]

@@ -32,12 +32,6 @@ KNOWN = (
         "(its CompositeJwtDecoder), so gfal2, which needs a token or delegation, copies nothing anonymously",
     ),
 )
-ALWAYS = {"Credential": "none", "X-No-Delegate": "true"}
-"""Headers that prevent GridSite delegation on all servers.
-
-dCache delegates by default with X.509 (User Guide, WebDAV: authorising the data transfer). gfal2 sends DPM's header
-(gfal_http_plugin.cpp).
-"""
 
 
 def recognized(server: str) -> Implementation | None:

@@ -17,15 +17,16 @@ from tpcsweep.common import processes, signals
 from tpcsweep.common.urls import MadeFolder, NewFolder, made_up
 from tpcsweep.measuring import cell, provenance
 from tpcsweep.measuring.client.client_process import ClientError, process_channel
+from tpcsweep.measuring.tools.http_tpc import copy_headers
 from tpcsweep.measuring.tools.registry import TOOLS
-from tpcsweep.measuring.tools.tool import Credentials
+from tpcsweep.measuring.tools.tool import Credentials, Transfer
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.study import Configuration
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.endpoints import ledger, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.fixes import explained_copy
-from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
+from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
@@ -120,12 +121,9 @@ def _require_encrypted_copies(
     file = f"{pair.source.urls[0]}/{pair.source.file}"
     source = made["source"].file(TRIAL).url if "source" in made else file
     copy = made["destination"].file(f"{TRIAL}-copy")
-    for role, url, other in (
-        ("destination", copy.url, {"Source": source}),
-        ("source", source, {"Destination": copy.url}),
-    ):
-        if isinstance(door := doors[role], HttpDoors):
-            door.request("COPY", url, {**ALWAYS, **other, "Overwrite": "F"})
+    for transfer in (Transfer(source, copy.url, mode) for mode in ("pull", "push")):
+        if isinstance(door := doors[transfer.roles[0]], HttpDoors):
+            door.request("COPY", transfer.ends[0], copy_headers(transfer))
     doors["destination"].delete(copy)
 
 

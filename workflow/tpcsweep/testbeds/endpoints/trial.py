@@ -21,15 +21,21 @@ from cryptography import x509
 
 from tpcsweep.common import processes
 from tpcsweep.common.urls import MadeFolder, NewFolder, OwnFile, made_up
-from tpcsweep.measuring.tools.curl import macaroon_request
-from tpcsweep.measuring.tools.native import Progress, failure
+from tpcsweep.measuring.tools.http_tpc import (
+    MACAROON_TYPE,
+    Progress,
+    copy_headers,
+    failure,
+    macaroon_request,
+    parse_macaroon,
+)
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Program, Tool, Transfer
 from tpcsweep.testbeds.endpoints import ledger, secrets
 from tpcsweep.testbeds.endpoints.checks import ENDS
 from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors
 from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
-from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
+from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
@@ -233,14 +239,12 @@ class _Trial:
             raise LookupError("https:// only")
         if role in self._tokens or not self._credentials.needed:
             raise LookupError("a token is used" if role in self._tokens else "anonymous")
-        kind = {"Content-Type": "application/macaroon-request"}
-        text = macaroon_request(role, self._credentials).encode()
-        answer = door.ok(
-            "POST", f"{self._folders[role].url}/", headers=kind, body=lambda: [text], size=len(text)
-        )
+        text = macaroon_request(role, self._credentials)
+        url, size = f"{self._folders[role].url}/", len(text)
+        answer = door.ok("POST", url, headers=MACAROON_TYPE, body=lambda: [text], size=size)
         try:
-            self._tokens[role] = str(json.loads(answer.body)["macaroon"])
-        except (ValueError, KeyError, TypeError):
+            self._tokens[role] = parse_macaroon(answer.body)
+        except ValueError:
             raise UnusableEndpointError("the answer is no macaroon") from None
 
     def _copied(self, doors: tuple[str, str], name: str, way: Callable[[str, str], None]) -> str:
@@ -270,17 +274,11 @@ class _Trial:
             raise UnusableEndpointError(why)
 
     def _copied_by_http(self, mode: str, connections: int, source: str, target: str) -> None:
-        roles = ("destination", "source") if mode == "pull" else ("source", "destination")
-        url, other = (target, source) if mode == "pull" else (source, target)
-        headers = {**ALWAYS, "Source" if mode == "pull" else "Destination": other, "Overwrite": "F"}
-        for name, role in zip(("Authorization", "TransferHeaderAuthorization"), roles, strict=True):
-            if role in self._tokens:
-                headers[name] = f"Bearer {self._tokens[role]}"
-        if connections > 1:
-            headers["X-Number-Of-Streams"] = str(connections)
-        door = self._doors[roles[0]]
+        transfer = Transfer(source, target, mode, connections)
+        door = self._doors[transfer.roles[0]]
         assert isinstance(door, HttpDoors)
-        answer = door.request("COPY", url, headers)
+        headers = copy_headers(transfer, *map(self._tokens.get, transfer.roles))
+        answer = door.request("COPY", transfer.ends[0], headers)
         progress = Progress()
         progress.feed(answer.body)
         self._markers |= b"Perf Marker" in answer.body

@@ -2,6 +2,9 @@
 """Requests to doors by HTTP and WebDAV.
 
 RFC 4918 (WebDAV: MKCOL, PROPFIND), RFC 3230 (digests), RFC 9110 (Retry-After, Expect).
+
+Servers redirect and refuse uploads before they have read the content, and then close the connection. urllib3 has no
+Expect and loses such an answer by TLS; asyncio loses it when a write fails first. So doors use http.client.
 """
 
 import html
@@ -12,10 +15,11 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from tpcsweep.common.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
-from tpcsweep.measuring.tools.native import REDIRECTIONS, REDIRECTS, Head, HttpError, Progress, parse_head
+from tpcsweep.measuring.tools.http import REDIRECTIONS, Head, HttpError, parse_head
+from tpcsweep.measuring.tools.http_tpc import Progress
 from tpcsweep.measuring.tools.tool import LONGEST, Credentials
 from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors, OtherFolderError
 
@@ -103,9 +107,9 @@ class HttpDoors(Doors):
                 answer = self._once(method, url, headers, body, size)
             except (OSError, http.client.HTTPException, HttpError) as error:
                 raise DoorError(f"{method} {shown(url)}: {_reason(error)}") from None
-            if answer.status not in REDIRECTS or "location" not in answer.headers:
+            if not (target := answer.redirection(url)):
                 return answer
-            url = urljoin(url, answer.headers["location"])
+            url = target
             where = f"{method} {shown(first)}: redirected to {shown(url)}"
         raise DoorError(f"{method} {shown(first)}: redirected more than {REDIRECTIONS} times")
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `grid`: axes, cells, deployments and expected time of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import TYPE_CHECKING
+
+import click
+
+from tpcsweep.cli.options import answer, as_json, exit_on, load_study, study_options
+from tpcsweep.common.numbers import counted, short
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tpcsweep.sweeps.parameters import Value
+    from tpcsweep.sweeps.study import Configuration
+
+
+@click.command()
+@study_options
+@as_json
+def grid(as_json: bool, **options: str | None) -> None:
+    """Show the axes, cells, deployments and expected time of a sweep. Nothing is measured.
+
+    Exit codes: 0 the testbed can run the sweep, 2 it cannot.
+
+    Example: tpcsweep grid --sweep smoke
+    """
+    from tpcsweep.running.studies import require_runnable
+    from tpcsweep.sweeps.problems import ConfigurationError
+
+    study = load_study(**options)
+    with exit_on(ConfigurationError):
+        require_runnable(study)
+    axes = {name: list(values) for name, values in study.grid.axes.items()}
+    cells = [cell.path for cell in study.grid.cells]
+    answer(as_json, {"study": study.folder.name, "axes": axes, "cells": cells}, grid_table(study))
+
+
+def grid_table(study: Configuration) -> RenderableType:
+    """Return the summary, the axes with their values, and a row for each deployment, in the order of measuring."""
+    from rich.console import Group
+    from rich.table import Table
+
+    from tpcsweep.sweeps.parameters import show_value
+
+    grid = study.grid
+    axes = Table("axis", "values")
+    for name, values in grid.axes.items():
+        axes.add_row(name, _values(name, values))
+    deployments = Table("order", *grid.cells[0].deployment.values, "cells", "with")
+    for order, path in enumerate(sorted(grid.deployments, key=grid.rank.__getitem__, reverse=True), start=1):
+        cells = grid.deployments[path]
+        shown = (show_value(name, value) for name, value in cells[0].deployment.values.items())
+        settings = []
+        for name in cells[0].setting.values:
+            held = {cell.setting.values[name] for cell in cells}
+            settings.append(f"{name} {_values(name, (value for value in grid.axes[name] if value in held))}")
+        deployments.add_row(str(order), *shown, str(len(cells)), "; ".join(settings))
+    return Group(grid_summary(study), axes, deployments)
+
+
+def grid_summary(study: Configuration) -> str:
+    """Describe the grid in one line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
+    from tpcsweep.sweeps.sweep import REPETITION, expected_seconds
+
+    grid, testbed = study.grid, study.testbed
+    axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
+    parts = [*([axes] if axes else []), counted(study.sweep.repetitions, "repetition")]
+    cells, deployments = counted(len(grid.cells), "cell"), counted(len(grid.deployments), "deployment")
+    low, high = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)
+    expected = "about " + " to ".join(dict.fromkeys(map(_duration, (low, high))))
+    if testbed.simulated:
+        seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds
+        expected = f"simulated: about {_duration(seconds)} of CPU time"
+    if (moved := testbed.most_bytes(grid)) is not None:
+        from tpcsweep.testbeds.rules import rounded
+
+        expected += f", at most {rounded(int(moved))} moved" if moved < inf else ", any number of bytes moved"
+    return f"{study.name} on {study.testbed_name}: {cells} in {deployments} ({', '.join(parts)}), {expected}"
+
+
+def _values(name: str, values: Iterable[Value]) -> str:
+    from tpcsweep.sweeps.parameters import show_value
+
+    return ", ".join(show_value(name, value) for value in values)
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{short(seconds / size, 2)} {unit}"
+    return f"{seconds:.0f} s"

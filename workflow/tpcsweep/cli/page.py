@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `page`: the HTML page of a dataset."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from tpcsweep.cli.options import (
+    exit_on,
+    find_results_dataset,
+    is_same,
+    output_option,
+    require_writable,
+    results_or_file,
+)
+
+
+@click.command()
+@results_or_file
+@output_option(
+    "FILE",
+    "File to write; by default index.html in the results folder, or results/NAME.html for a file.",
+    dir_okay=False,
+)
+def page(results: Path, output: Path | None) -> None:
+    """Make the HTML page of a dataset.
+
+    The page shows the findings, every cell with its time series, published claims and models. It is one file that
+    needs no network. The command prints its path. While a run is under way in RESULTS, the page shows the cells so far,
+    and its file is partial.html, beside their dataset partial.nc.
+
+    Example: tpcsweep page examples/surface.nc
+    """
+    from tpcsweep.analysis.page_sections import SECTIONS
+    from tpcsweep.pages import making
+
+    if (found := _dataset_of_run(results, output)) is not None:
+        dataset, output = found
+    else:
+        dataset = find_results_dataset(results)
+        if output is None and results == dataset:
+            output = _page_of_file(dataset)
+        elif output is None:
+            require_writable(dataset.parent, "FILE.html")
+            output = dataset.with_name(making.PAGE)
+
+    with exit_on():
+        making.make_page(dataset, output, analyses=SECTIONS)
+    click.echo(output.absolute())
+
+
+def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | None:
+    """Write the dataset of the cells so far of the run in a folder, and return it with its page; None without a run.
+
+    Snakemake's own page is never replaced.
+    """
+    from tpcsweep.data.places import RESULTS
+    from tpcsweep.data.reduction import DatasetError
+    from tpcsweep.running.status import run_under_way
+    from tpcsweep.running.study_dataset import PARTIAL, fold_snapshot
+    from tpcsweep.sweeps.problems import ConfigurationError
+    from tpcsweep.testbeds.loading import load
+
+    for folder in (results, RESULTS / results):
+        if "config" in (run := run_under_way(folder)):
+            break
+    else:
+        return None
+    if page is None or is_same(page, folder / "index.html"):
+        require_writable(folder, "FILE.html")
+        page = (folder / PARTIAL).with_suffix(".html")
+    dataset = page.with_name(PARTIAL if page.parent == folder else f"{page.stem}.{PARTIAL}")
+    with exit_on(ConfigurationError, DatasetError):
+        study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
+        fold_snapshot(study, dataset, os.cpu_count() or 1)
+    return dataset, page
+
+
+def _page_of_file(dataset: Path) -> Path:
+    """Return results/NAME.html for the page of a file, which is no page of a sweep or of all sweeps."""
+    from tpcsweep.data.places import DATASET, RESULTS
+
+    name = dataset.resolve().parent.name if dataset.name == DATASET else dataset.stem
+    return RESULTS / (f"{name}.html" if name != "index" else "index.nc.html")

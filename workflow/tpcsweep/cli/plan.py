@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `plan`: the cheapest setting that reaches a throughput."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tpcsweep.cli.options import (
+    UNITLESS,
+    Amount,
+    answer,
+    as_json,
+    exit_on,
+    find_results_dataset,
+    output_option,
+)
+
+if TYPE_CHECKING:
+    from tpcsweep.analysis.plans.recommendations import Answer
+
+
+class QuestionCommand(click.Command):
+    """Command with an option for each parameter of sweeps, created on use."""
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(context), *_options()]
+
+
+@cache
+def _options() -> list[click.Option]:
+    from tpcsweep.sweeps.parameters import KNOBS, Parameters, quantity
+
+    options = []
+    for name, field in Parameters.model_fields.items():
+        known, text = quantity(name), field.description or name
+        kind = Amount(known, several=name in KNOBS) if known else click.STRING
+        words = [f"--{name.replace('_', '-')}", name]
+        shown = "VALUE,…" if name in KNOBS else "VALUE"
+        options.append(click.Option(words, type=kind, metavar=shown, help=f"{text[0].upper()}{text[1:]}."))
+    return options
+
+
+@click.command(
+    cls=QuestionCommand, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")}
+)
+@click.argument("words", nargs=-1, metavar="[TARGET] RESULTS|FILE.nc", type=click.Path())
+@click.option(
+    "--probability",
+    type=Amount("PROBABILITY"),
+    metavar="SHARE",
+    help="How surely one measurement reaches the target; 95% by default.",
+)
+@click.option(
+    "--recommend", is_flag=True, help="Tabulate the recommended streams for several RTTs and targets."
+)
+@output_option(
+    "FOLDER",
+    "Folder for plan.json, the figure, recommendations.json and .csv, and the notebook plan.html.",
+    file_okay=False,
+)
+@as_json
+def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: bool, **asked: Any) -> None:
+    """Find the cheapest setting that reaches a throughput.
+
+    The setting is the number of origins, cores and streams; TARGET is the throughput.
+    Measured settings answer by their own measurements, others by the formula that predicts left-out cells best and the
+    cells nearby. The fits are in models.json of the results folder; a dataset without fits is fitted first, once, which
+    takes minutes. Every other parameter that varies in the data needs an option. Several values for origins, cores or
+    streams, with commas, limit the search.
+
+    \b
+    Example: tpcsweep plan 0.8Gbit/s --rtt 40ms --probability 95% results/demo
+             tpcsweep plan --recommend results/demo
+    """  # noqa: D301 (click needs the \b)
+    target, results = _arguments(words, recommend)
+    source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
+    given = {key: value for key, value in asked.items() if source(key) is not default}
+    dataset = find_results_dataset(results)
+    from tpcsweep.analysis.models.cache import fits_of
+    from tpcsweep.analysis.plans import recommendations as planning
+
+    question = {"target": target, **given}
+    with exit_on(*planning.EXPECTED):
+        planning.check_question(dataset, question, recommend)
+        with fits_of(dataset, lambda text: click.echo(text, err=True)) as models:
+            found = planning.answer_question(dataset, models, question, recommend or output is not None)
+            if output is not None:
+                _write(found, output, dataset, models)
+    content = found.to_dict() if recommend or found.plan is None else found.plan.to_dict()
+    tables = [] if found.plan is None else [planning.plan_table(found.plan)]
+    tables += [planning.recommendations_table(found)] if recommend else []
+    pages = () if output is None else sorted(output.glob("*.html")) or [output]
+    answer(as_json, content, *tables, *(str(page.absolute()) for page in pages))
+
+
+def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
+    """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
+    from tpcsweep.sweeps.units import RATE
+
+    if len(words) > 1 and UNITLESS.fullmatch(words[0]) and words[1] in RATE.units:
+        words = (" ".join(words[:2]), *words[2:])
+    if len(words) == 1 and recommend:
+        return None, Path(words[0])
+    target = None
+    if words:
+        try:
+            target = Amount("TARGET").convert(words[0], None, None)
+        except click.BadParameter as error:
+            error.param_hint = "TARGET"
+            raise
+    if len(words) != 2:
+        example = "tpcsweep plan 0.8Gbit/s --rtt 40ms results/demo"
+        raise click.UsageError(f"Give TARGET and RESULTS, as in {example}")
+    return target, Path(words[1])
+
+
+def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
+    from tpcsweep.analysis.plans.plan_plots import draw
+    from tpcsweep.analysis.plans.recommendations import as_csv
+    from tpcsweep.common.files import write_json, write_text
+    from tpcsweep.pages.figures import save
+    from tpcsweep.running.notebooks import make_notebook
+
+    assert answer.table is not None
+    write_json(folder / "recommendations.json", answer.recommendations())
+    write_text(folder / "recommendations.csv", as_csv(answer.table))
+    if answer.plan is None:
+        return
+    write_json(folder / "plan.json", answer.plan.to_dict())
+    save(draw(answer.plan), folder, "plan")
+    values = {"dataset": str(dataset), "models": str(models), "question": answer.question.content}
+    make_notebook("plan", folder / "plan.html", values)

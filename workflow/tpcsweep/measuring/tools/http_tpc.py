@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of third-party copies by HTTP: requests for macaroons, headers of COPY, markers and results.
+
+The protocol is "HTTP Third Party Copy" of the WLCG's DOMA group, as in XRootD 5. Standard library only.
+"""
+
+import json
+import re
+
+from tpcsweep.measuring.tools.tool import Credentials, Transfer
+
+RIGHTS = {"source": "DOWNLOAD,LIST", "destination": "UPLOAD,LIST"}
+"""Activities that a COPY to a new file in an existing folder needs; overwriting would need DELETE or MANAGE."""
+MACAROON_TYPE = {"Content-Type": "application/macaroon-request"}
+NO_DELEGATION = {"Credential": "none", "X-No-Delegate": "true"}
+"""Headers that prevent GridSite delegation on all servers.
+
+dCache delegates by default with X.509 (User Guide, WebDAV: authorising the data transfer). gfal2 sends DPM's header
+(gfal_http_plugin.cpp).
+"""
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+"""A token without white space: a line break would add headers to a COPY of the other end."""
+_FAILURE = b"failure:"
+_STRIPE_BYTES = re.compile(rb"^\s*Stripe Bytes Transferred:\s*(\d+)\s*$")
+
+
+def macaroon_request(role: str, credentials: Credentials) -> bytes:
+    """Return the body of a request for a macaroon of the end `role`, "source" or "destination"."""
+    validity = f"PT{credentials.macaroon_hours}H"
+    return json.dumps({"caveats": [f"activity:{RIGHTS[role]}"], "validity": validity}).encode()
+
+
+def parse_macaroon(answer: bytes | str) -> str:
+    """Return the macaroon in the answer to such a request, which a header can carry. Raises ValueError otherwise."""
+    content = json.loads(answer)
+    macaroon = content.get("macaroon") if isinstance(content, dict) else None
+    if not isinstance(macaroon, str) or not _TOKEN.fullmatch(macaroon):
+        raise ValueError("the answer has no macaroon")
+    return macaroon
+
+
+def copy_headers(transfer: Transfer, *tokens: str | None) -> dict[str, str]:
+    """Return the headers of a COPY, with the tokens of the end that gets it and of the other one."""
+    return {**end_headers(transfer), **common_headers(*tokens)}
+
+
+def end_headers(transfer: Transfer) -> dict[str, str]:
+    """Return the headers of a COPY that depend on its files."""
+    _, header, passive = transfer.ends
+    streams = {"X-Number-Of-Streams": str(transfer.tcp_streams)} if transfer.tcp_streams > 1 else {}
+    return {header: transfer.url_for_mover(passive), **streams}
+
+
+def common_headers(active: str | None = None, passive: str | None = None) -> dict[str, str]:
+    """Return the headers of all COPYs of a cell, with the tokens of the end that gets them and of the other one."""
+    tokens = {"Authorization": active, "TransferHeaderAuthorization": passive}
+    bearers = {name: f"Bearer {token}" for name, token in tokens.items() if token}
+    return {**NO_DELEGATION, "Overwrite": "F", **bearers}
+
+
+def copy_succeeded(status: int, result: str) -> bool:
+    """Return whether a COPY succeeded, by its status and the line of its body that tells the result.
+
+    The body decides, because a copy may fail after its 201. A 201 or 204 without a body is a success (RFC 4918, 9.8.5);
+    202 announces a result, which must follow.
+    """
+    return 200 <= status < 300 and (result.startswith("success:") or (not result and status in (201, 204)))
+
+
+class Progress:
+    """Parser of a COPY's body: performance markers, and the result in the last line."""
+
+    def __init__(self) -> None:
+        self.bytes = 0  # bytes transferred, by the markers
+        self._result: list[bytes] = []
+        self._rest = b""
+
+    @property
+    def last(self) -> bytes:
+        """Last line that is not empty, as far as received, or all lines from `failure:` on."""
+        return b" ".join(_result_lines(self._result, self._rest))
+
+    @property
+    def failed(self) -> bool:
+        return self.last.startswith(_FAILURE)
+
+    def feed(self, piece: bytes) -> bool:
+        """Parse the next piece of the body; return whether it reports more bytes than before."""
+        before = self.bytes
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            if marker := _STRIPE_BYTES.match(line):
+                self.bytes = max(self.bytes, int(marker[1]))
+            self._result = _result_lines(self._result, line)
+        return self.bytes > before
+
+
+def _result_lines(before: list[bytes], line: bytes) -> list[bytes]:
+    if not line.strip():
+        return before
+    return [*before, line.strip()] if before and before[0].startswith(_FAILURE) else [line.strip()]
+
+
+def failure(status: int, reason: str, last: bytes) -> str | None:
+    """Return why a COPY failed, by its status and the last line of its body, or None if it succeeded."""
+    result = last.decode(errors="replace").strip()
+    if copy_succeeded(status, result):
+        return None
+    if not 200 <= status < 300:
+        return f"HTTP {status} {reason}: {result}"
+    return result if last.startswith(_FAILURE) else f"the answer ends without a result: {result}"
