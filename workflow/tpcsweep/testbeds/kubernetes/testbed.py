@@ -43,6 +43,7 @@ EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
 Told = Mapping[str, Any]  # an answer of agents, or what is made of it
 OTHERS = (("src", "dst"), ("dst", "src"))
+RECORDED_SYSCTLS = [*parameters_by_sysctl(objects.KIND), "net.ipv4.tcp_no_metrics_save"]
 TARGETS = {"src": "source", "dst": "destination"}  # targets of the sampler, by side
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its start
@@ -291,13 +292,11 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         session.tell([server.name], "own", address=server.address)
         if server.role == "server" and server.manager:
             session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
-    read = [*parameters_by_sysctl(objects.KIND), "net.ipv4.tcp_no_metrics_save"]
     for side, other in OTHERS:
-        asked = {"target": TARGETS[side], "peers": sides[other].addresses, "sysctls": read}
+        asked = {"target": TARGETS[side], "peers": sides[other].addresses, "sysctls": RECORDED_SYSCTLS}
         described |= session.tell(sides[side].names, "describe", **asked)
     needed = objects.sysctls_in_pods(settings, wanted)
-    for server in pods.servers:
-        _require_sysctls(server.name, needed, described[server.name]["sysctls"])
+    _require_sysctls({server.name: described[server.name]["sysctls"] for server in pods.servers}, needed)
     release = agreed(session.tell([server.name for server in pods.servers], "release"))
     connected = time.monotonic()
     emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
@@ -343,13 +342,15 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     return site
 
 
-def _require_sysctls(server: str, needed: Mapping[str, str], found: Mapping[str, str]) -> None:
-    for name, why in mismatches(needed, found):
-        parameter = parameters_by_sysctl(objects.KIND)[name]
-        fix = f"choose a value of {parameter} that the node keeps"
-        if parameter == "congestion_control":
-            fix = "name what the nodes use first in congestion_controls of the testbed's file"
-        raise PathError(f"{server}: {why} ({parameter} of the sweep): {fix}")
+def _require_sysctls(found: Mapping[str, Mapping[str, str]], needed: Mapping[str, str]) -> None:
+    """Raise PathError for the first server whose sysctls, by its name, are not those needed."""
+    for server, values in found.items():
+        for name, why in mismatches(needed, values):
+            parameter = parameters_by_sysctl(objects.KIND)[name]
+            fix = f"choose a value of {parameter} that the node keeps"
+            if parameter == "congestion_control":
+                fix = "name what the nodes use first in congestion_controls of the testbed's file"
+            raise PathError(f"{server}: {why} ({parameter} of the sweep): {fix}")
 
 
 def _provenance(
