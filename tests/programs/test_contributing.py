@@ -64,7 +64,7 @@ import xarray as xr
 import yaml
 from pathlib import Path
 from tests.support.synthetic import write_sweep
-from tpcsweep.data import folding, opening
+from tpcsweep.data import cell_files, folding, opening
 from tpcsweep.testbeds.support import check
 from tpcsweep.testbeds.loading import load
 from tpcsweep.sweeps.parameters import Parameters
@@ -90,7 +90,8 @@ def test_the_examples_go_together_and_are_as_the_linters_want_them(project: Path
 CHECKS = {
     "tool": """
 from tpcsweep.testbeds.rules import broken, everywhere
-from tpcsweep.measuring.tools.registry import TOOLS, Credentials, Transfer
+from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.measuring.tools.tool import Credentials, Transfer
 
 def refused(**parameters):
     sweep = folder / "sweep.yaml"
@@ -110,7 +111,9 @@ assert tool.versions()["curl"]
     "model": """
 from pytest import approx
 from tests.support.made_up import STREAMS, measured
-from tpcsweep.analysis.models.saved_fits import MODELS, fit, observe
+from tpcsweep.analysis.models.fit import fit
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.observations import observe
 
 truth = {"ceiling": 8.0, "knee": 12.0}
 data = measured(MODELS["exponential"], truth, {"streams": STREAMS}, noise=0.01, repetitions=3)
@@ -168,7 +171,6 @@ from collections import defaultdict
 import socket
 from types import SimpleNamespace
 from tpcsweep.data.importing.import_settings import Import
-from tpcsweep.data import cell_files as results
 from tpcsweep.measuring import limits
 from tpcsweep.measuring.readings import sampled_series
 from tpcsweep.measuring.sampler import LocalTargets, Sampler
@@ -194,13 +196,13 @@ assert found["rtt_stretch"] == 2.5
 
 axes = {"streams": [1, 2], "repetition": [1]}
 files = list(write_sweep(folder, axes))
-cell, without = (results.read_cell(file) for file in files)
+cell, without = (cell_files.read_cell(file) for file in files)
 cell["summary"] |= {"rtt_stretch": 2.5, "min_rtt": 9.5}
 cell["samples"]["min_rtt"] = cell["samples"]["rtt_loaded"]
 for name in ("rtt_stretch", "min_rtt"):
     del without["summary"][name]
 for file, content in zip(files, (cell, without)):
-    file.write_bytes(results.format_cell(content))
+    file.write_bytes(cell_files.format_cell(content))
 folded = folding.fold(files, axes)
 summary = folded.summary
 assert summary.min_rtt.attrs == {"units": "ms", "long_name": "smallest RTT of the data connections"}
@@ -214,7 +216,6 @@ columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"col
 Import.model_validate({"variables": columns})
 """,
     "parameter": """
-from tpcsweep.data import cell_files as results
 from docs.commands import parameters as documented
 from docs.schemas import schemas
 from tpcsweep.testbeds.kubernetes import objects
@@ -247,10 +248,10 @@ lines = dict(topology.route_commands("p", topology.sides(Path("/"), 1), wanted))
 assert all(line.endswith("congctl cubic initcwnd 2") for line in lines)
 axes = {"initial_window": [2, 10], "repetition": [1]}
 (_, two), (file, ten) = write_sweep(folder, axes).items()
-cell = results.read_cell(file)
+cell = cell_files.read_cell(file)
 del cell["spec"]["parameters"]["initial_window"]
-file.write_bytes(results.format_cell(cell))
-assert not results.stale(file, ten) and results.stale(file, two)
+file.write_bytes(cell_files.format_cell(cell))
+assert not cell_files.stale(file, ten) and cell_files.stale(file, two)
 assert opening.load(Path(surface)).initial_window == opening.load(Path(surface), "samples").initial_window == 10
 summary = folding.fold(list((folder / "cells").rglob("*.json")), axes).summary
 assert summary.initial_window.values.tolist() == [2, 10] and (summary.status == 1).all()
@@ -258,7 +259,6 @@ assert summary.initial_window.attrs["long_name"].startswith("packets that a new 
 """,
     "testbed": """
 from tpcsweep.sweeps.study import cell_spec
-from tpcsweep.data import cell_files as results
 from tpcsweep.running.runner import run
 
 def configured(**parameters):
@@ -273,7 +273,7 @@ assert "rtt: given 5 ms, allowed: 0 ms: testbeds of kind sockets do not support"
 assert "each is a thread" in str(problem), problem
 configuration = configured(streams=[1, 2])
 assert check(configuration) == []
-results.lock_results(configuration.folder)
+cell_files.lock_results(configuration.folder)
 for deployment in configuration.grid.deployments:
     (folder / "logs" / deployment).mkdir(parents=True)
     run(configuration, deployment, folder / "logs" / deployment)
@@ -284,12 +284,11 @@ assert (summary["throughput"] > 0).all() and summary.attrs["testbed_kind"] == "s
 """,
     "path": """
 from unittest.mock import Mock
-from tpcsweep.DROP import link, plan
-from tpcsweep.deploying.paths.network_path import LARGEST
+from tpcsweep.deploying.paths import link, network_path
 
-wire = plan.Path(rtt=0, bandwidth=LARGEST)
-assert plan.choose_emulator(wire, netem_works=False) == "wire"
-assert plan.choose_emulator(plan.Path(rtt=0, bandwidth=1), netem_works=False) == "none"
+wire = network_path.Path(rtt=0, bandwidth=network_path.LARGEST)
+assert network_path.choose_emulator(wire, netem_works=False) == "wire"
+assert network_path.choose_emulator(network_path.Path(rtt=0, bandwidth=1), netem_works=False) == "none"
 
 commands = Mock(**{"run.return_value": ""})
 made = link.connect(wire, ("near", "10.0.0.1/30"), ("far", "10.0.0.2/30"), commands, Path())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that a sweep's page hands to its script: every name that `templates/page.js` may read.
+"""Data that a sweep's page hands to its script: every name that `pages/templates/page.js` may read.
 
 The script reads these names only, and a name that is missing here is an error there. Columns have one value for each
 cell of the flattened grid, or for each point, which is a cell without its repetition. Numbers are texts for people.

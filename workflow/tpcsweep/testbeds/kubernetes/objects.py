@@ -135,7 +135,7 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
     address = placed.addresses[0] if placed.addresses else None
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
-        _container(CLIENT, settings.image, settings, "client"),
+        _container(CLIENT, settings.image, settings, "client_container"),
         _container(HUB, settings.image, settings, *hub),
     ]
     meta = naming.meta("", role="client", annotations=attachment(placed.network, address))
@@ -165,7 +165,7 @@ def server_job(
         AGENT: agent_limits(wanted, streams),
     }
     image = settings.server_image or settings.image
-    command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
+    command = ["server_programs", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     servers = _container(SERVERS, image, settings, *command)
     listening = (ports.server, ports.cmsd, ports.agent, ports.probe)
     servers["ports"] = [{"containerPort": port} for port in listening]
