@@ -296,7 +296,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         asked = {"target": TARGETS[side], "peers": sides[other].addresses, "sysctls": RECORDED_SYSCTLS}
         described |= session.tell(sides[side].names, "describe", **asked)
     needed = objects.sysctls_in_pods(settings, wanted)
-    _require_sysctls({server.name: described[server.name]["sysctls"] for server in pods.servers}, needed)
+    _require_sysctls({name: each["sysctls"] for name, each in described.items() if name != CLIENT}, needed)
     release = agreed(session.tell([server.name for server in pods.servers], "release"))
     connected = time.monotonic()
     emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
@@ -343,14 +343,14 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
 
 
 def _require_sysctls(found: Mapping[str, Mapping[str, str]], needed: Mapping[str, str]) -> None:
-    """Raise PathError for the first server whose sysctls, by its name, are not those needed."""
-    for server, values in found.items():
+    """Raise PathError for the first origin whose sysctls, by its name, are not those needed."""
+    for origin, values in found.items():
         for name, why in mismatches(needed, values):
             parameter = parameters_by_sysctl(objects.KIND)[name]
             fix = f"choose a value of {parameter} that the node keeps"
             if parameter == "congestion_control":
                 fix = "name what the nodes use first in congestion_controls of the testbed's file"
-            raise PathError(f"{server}: {why} ({parameter} of the sweep): {fix}")
+            raise PathError(f"{origin}: {why} ({parameter} of the sweep): {fix}")
 
 
 def _provenance(
