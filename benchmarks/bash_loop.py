@@ -83,8 +83,8 @@ def compare(site: NetnsSite, wanted: Parameters) -> None:
 
 def by_tpcsweep(site: NetnsSite, wanted: Parameters, number: int) -> Found:
     found = measure(site, wanted, HOW, f"c{number}", lambda *_: None)
-    assert found["status"] == "ok", found["message"]
-    return steady({name: np.array(values, dtype=float) for name, values in found["samples"].items()})
+    assert found.status == "ok", found.message
+    return steady({name: np.array(values, dtype=float) for name, values in found.samples.items()})
 
 
 def by_loop(site: NetnsSite, wanted: Parameters, environment: dict[str, str]) -> Found:

@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
+from tpcsweep.data.cell_result import CellResult
 from tpcsweep.measuring.cell import measure
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.sweep import Measurement
@@ -40,10 +40,10 @@ def main(rounds: int) -> None:
             for _ in range(rounds):
                 for loops in LOOPS:
                     found = cell(site, loops)
-                    disturbed = "disturbed" in found["flags"]
+                    disturbed = "disturbed" in found.flags
                     flagged[loops][0] += disturbed
                     flagged[loops][1] += 1
-                    numbers = " | ".join(shown(found["summary"][name]) for name in SHOWN)
+                    numbers = " | ".join(shown(found.summary.figures[name]) for name in SHOWN)
                     print(f"| {kind} | {loops} | {numbers} | {'yes' if disturbed else 'no'} |", flush=True)
     for loops, (count, of) in flagged.items():
         print(f"\nWith {loops} loops: {count} of {of} cells flagged.")
@@ -53,7 +53,7 @@ def shown(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
-def cell(site: NetnsSite, loops: int) -> dict[str, Any]:
+def cell(site: NetnsSite, loops: int) -> CellResult:
     """Measure a cell with `loops` concurrent busy loops."""
     wanted = Parameters(streams=4, file_size=16 << 20, tool="curl")
     with beside(loops):

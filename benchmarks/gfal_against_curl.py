@@ -90,8 +90,8 @@ def pairs(site: NetnsSite, question: Question, streams: int) -> list[tuple[dict[
 
 def one_cell(site: NetnsSite, wanted: dict[str, Any], number: int) -> dict[str, Any]:
     cell = measure(site, Parameters(**wanted), HOW, f"p{number}", lambda *_: None)
-    assert cell["status"] == "ok", cell["message"]
-    summary: dict[str, Any] = cell["summary"]
+    assert cell.status == "ok", cell.message
+    summary: dict[str, Any] = {**cell.summary.figures}
     return summary
 
 

@@ -70,7 +70,7 @@ def deployment(settings: Kubernetes, origins: int, logs: Path) -> list[float]:
         for number in range(CELLS):
             start = time.monotonic()
             found = measure(site, wanted, HOW, f"c{number}", lambda *_: None)
-            beside.append(time.monotonic() - start - found["summary"]["duration"])
+            beside.append(time.monotonic() - start - found.summary.duration)
         parts = [site.provenance["seconds"][part] for part in PARTS]
         ending = time.monotonic()
     down = time.monotonic() - ending

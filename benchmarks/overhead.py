@@ -51,7 +51,7 @@ def deployment(origins: int) -> tuple[float, float, float, float]:
         for number in range(CELLS):
             start = time.monotonic()
             found = measure(site, Parameters(streams=4), HOW, f"c{number}", lambda *_: None)
-            beside.append(time.monotonic() - start - found["summary"]["duration"])
+            beside.append(time.monotonic() - start - found.summary.duration)
         path = site.provenance["seconds"]["path"]
         ending = time.monotonic()
     return up, path, statistics.median(beside), time.monotonic() - ending

@@ -89,13 +89,13 @@ def measured(site: NetnsSite, number: int, order: random.Random) -> Iterator[Cel
         found = measure(site, wanted, CELL, f"r{number}s{streams}c{cores}p{period}", lambda *_: None)
         for group in groups:
             group.limit(None)  # the rest of the work between cells is done soon
-        summary = found["summary"]
+        summary = found.summary.figures
         yield Cell(
             number,
             cores,
             streams,
             period,
-            summary["throughput_average"] if found["status"] == "ok" else None,
+            summary["throughput_average"] if found.status == "ok" else None,
             (summary["destination_cpu"] or math.nan) / cores,
             summary["destination_throttled"] or 0.0,
         )

@@ -86,9 +86,9 @@ def real(how: Measurement) -> None:
         )
         ended.set()
         thread.join()
-    parts = {name: len(orjson.dumps(found[name])) / 2**20 for name in ("samples", "transfers")}
-    counts = f"{len(found['samples']['time'])} samples and {len(found['transfers']['start'])} transfers"
-    print(f"\nIts file: {counts}, {parts['samples']:.2f} and {parts['transfers']:.2f} MiB", file=sys.stdout)
+    samples, transfers = (len(orjson.dumps(part)) / 2**20 for part in (found.samples, found.transfers))
+    counts = f"{len(found.samples['time'])} samples and {len(found.transfers['start'])} transfers"
+    print(f"\nIts file: {counts}, {samples:.2f} and {transfers:.2f} MiB", file=sys.stdout)
 
 
 if __name__ == "__main__":

@@ -88,8 +88,8 @@ def limits() -> str:
 
 
 def flags() -> str:
-    rows = [(f"`{name}`", flag.grade, flag.meaning) for name, flag in FLAGS.items()]
-    return table("| flag | grade | meaning |", rows)
+    rows = [(f"`{name}`", flag.grade, flag.meaning, flag.remedy) for name, flag in FLAGS.items()]
+    return table("| flag | grade | meaning | remedy |", rows)
 
 
 def sweeps() -> str:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tpcsweep.running import study_dataset
+from tpcsweep.running import staging
 
 from tests.cluster import local
 from tests.cluster.local.build import RELEASE
@@ -39,7 +39,7 @@ def test_a_path_that_is_not_what_the_testbed_says_is_refused(refused: tuple[Clus
 
 
 def test_a_release_that_the_image_lacks_is_refused(refused: tuple[ClusterSweep, str]) -> None:
-    whys = [hole.why for hole in study_dataset.holes(refused[0].results)]
+    whys = [hole.why for hole in staging.holes(refused[0].results)]
     words = f"xrootd {LACKING}: the image has no /opt/xrootd/{LACKING}; it has system and of others {RELEASE}"
     assert any(words in why for why in whys), (whys, refused[1])
     assert not re.search(rf"replacing .*{LACKING}", refused[1]), refused[1]

@@ -196,13 +196,13 @@ assert found["rtt_stretch"] == 2.5
 
 axes = {"streams": [1, 2], "repetition": [1]}
 files = list(write_sweep(folder, axes))
-cell, without = (cell_files.read_cell(file) for file in files)
+cell, without = (cell_files.parse_content(file.read_bytes()) for file in files)
 cell["summary"] |= {"rtt_stretch": 2.5, "min_rtt": 9.5}
 cell["samples"]["min_rtt"] = cell["samples"]["rtt_loaded"]
 for name in ("rtt_stretch", "min_rtt"):
     del without["summary"][name]
 for file, content in zip(files, (cell, without)):
-    file.write_bytes(cell_files.format_cell(content))
+    file.write_bytes(cell_files.format_content(content))
 folded = folding.fold(files, axes)
 summary = folded.summary
 assert summary.min_rtt.attrs == {"units": "ms", "long_name": "smallest RTT of the data connections"}
@@ -248,9 +248,9 @@ lines = dict(topology.route_commands("p", topology.sides(Path("/"), 1), wanted))
 assert all(line.endswith("congctl cubic initcwnd 2") for line in lines)
 axes = {"initial_window": [2, 10], "repetition": [1]}
 (_, two), (file, ten) = write_sweep(folder, axes).items()
-cell = cell_files.read_cell(file)
+cell = cell_files.parse_content(file.read_bytes())
 del cell["spec"]["parameters"]["initial_window"]
-file.write_bytes(cell_files.format_cell(cell))
+file.write_bytes(cell_files.format_content(cell))
 assert not cell_files.stale(file, ten) and cell_files.stale(file, two)
 assert opening.load(Path(surface)).initial_window == opening.load(Path(surface), "samples").initial_window == 10
 summary = folding.fold(list((folder / "cells").rglob("*.json")), axes).summary
@@ -259,6 +259,7 @@ assert summary.initial_window.attrs["long_name"].startswith("packets that a new 
 """,
     "testbed": """
 from tpcsweep.sweeps.study import cell_spec
+from tpcsweep.running import run_lock
 from tpcsweep.running.runner import run
 
 def configured(**parameters):
@@ -273,7 +274,7 @@ assert "rtt: given 5 ms, allowed: 0 ms: testbeds of kind sockets do not support"
 assert "each is a thread" in str(problem), problem
 configuration = configured(streams=[1, 2])
 assert check(configuration) == []
-cell_files.lock_results(configuration.folder)
+run_lock.lock_results(configuration.folder)
 for deployment in configuration.grid.deployments:
     (folder / "logs" / deployment).mkdir(parents=True)
     run(configuration, deployment, folder / "logs" / deployment)

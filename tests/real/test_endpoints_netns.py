@@ -34,7 +34,7 @@ def test_cells_from_outside_and_inside_agree(tmp_path: Path, monkeypatch: pytest
         asked = Parameters(**CELL, **PATH, source_content="random")
 
         def inside_cell(prefix: str) -> tuple[float, float]:
-            return interval(measure(site, asked, files(FILES), prefix, lambda *_: None))
+            return interval(measure(site, asked, files(FILES), prefix, lambda *_: None).to_json())
 
         before = inside_cell("c0")
         [urls, *_] = site.pairs("redirector")

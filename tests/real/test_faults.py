@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import BROKEN
 from tpcsweep.data.variables import NOT_MEASURED
 from tpcsweep.deploying.xrootd import credentials
@@ -78,14 +79,14 @@ class Sabotage:
         self.left_out = [cell["message"] for cell in found if cell["status"] == NOT_MEASURED]
         assert sorted(map(_figures, measured)) == sorted(map(_figures, self.cells))
 
-    def _measure(self, site: NetnsSite, *rest: Any) -> dict[str, Any]:
+    def _measure(self, site: NetnsSite, *rest: Any) -> CellResult:
         fault, over = self.faults[len(self.cells)], threading.Event()
         done = threading.Thread(target=_inflict, args=(fault or (lambda *_: None), site, over))
         done.start()
         result = _real_measure(site, *rest)
         over.set()
         done.join()
-        self.cells.append(result)
+        self.cells.append(result.to_json())
         self.deployments.append(site.prefix)
         self.partial.append(left(site))
         return result

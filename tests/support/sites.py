@@ -71,7 +71,8 @@ def seconds(length: float) -> Measurement:
 
 
 def cell(site: NetnsSite, how: Measurement, **parameters: Any) -> dict[str, Any]:
-    return measure(site, Parameters(**parameters), how, "t", lambda *_: None)
+    """Measure a cell, and return what its file would contain."""
+    return measure(site, Parameters(**parameters), how, "t", lambda *_: None).to_json()
 
 
 def whole(site: NetnsSite, how: Measurement, **parameters: Any) -> dict[str, Any]:

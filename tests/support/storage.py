@@ -222,12 +222,12 @@ def storage_of(
 
 @contextlib.contextmanager
 def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[tuple[EndpointsSite, Any]]:
-    """A deployment, and the function that measures a cell in it."""
+    """A deployment, and the function that measures a cell in it and returns what its file would contain."""
     testbed = kinds.load_testbed("endpoints")
     asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
     request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
     with handlers_kept(), testbed.deployed(settings, request) as made:
-        yield made, lambda how: testbed.measure(made, asked, how, "c0", lambda *_: None)
+        yield made, lambda how: testbed.measure(made, asked, how, "c0", lambda *_: None).to_json()
 
 
 @contextlib.contextmanager

@@ -7,12 +7,15 @@ import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import orjson
 import xarray as xr
-from tpcsweep.data.cell_files import format_cell
+from tpcsweep.data import cell_files
+from tpcsweep.data.cell_files import format_content
+from tpcsweep.data.cell_result import CellResult, Limit, Summary
 from tpcsweep.data.labels import about_flags
 from tpcsweep.data.variables import SAMPLES, SUMMARY
 from tpcsweep.measuring.steady import analyse
@@ -99,10 +102,24 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
     }
 
 
+def result(
+    limit: str | None = None, figures: Mapping[str, Any] = MappingProxyType({}), **about: Any
+) -> CellResult:
+    """Give a cell's result without samples and transfers."""
+    summary = Summary(figures)
+    whole: dict[str, Any] = {"status": "ok", "summary": summary, "samples": {}, "transfers": {}}
+    return CellResult(**whole | about, limit=Limit(limit) if limit else None)
+
+
+def write_cell(path: Path, spec: Mapping[str, Any], **changes: Any) -> None:
+    """Write the file of a cell with other values of some keys."""
+    cell_files.write_cell(path, spec, CellResult.from_json(cell(spec) | changes))
+
+
 def edited(text: bytes) -> bytes:
     """Return a cell's bytes with the checksum of what they say now."""
     content = orjson.loads(text)
-    return format_cell({name: part for name, part in content.items() if name != "checksum"})
+    return format_content({name: part for name, part in content.items() if name != "checksum"})
 
 
 def write_sweep(
@@ -128,7 +145,7 @@ def write_sweep(
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = [flag for flag, which in (flagged or {}).items() if _among(values, which)]
         status = "failed" if _among(values, failed) else "ok"
-        path.write_bytes(format_cell(cell(spec, status, flags)))
+        path.write_bytes(format_content(cell(spec, status, flags)))
         specs[path] = spec
     return specs
 

@@ -15,8 +15,7 @@ import yaml
 from click.shell_completion import BashComplete
 from tpcsweep.cli import main, options
 from tpcsweep.common.files import write_text
-from tpcsweep.data import cell_files
-from tpcsweep.running import progress
+from tpcsweep.running import progress, run_lock, staging
 from tpcsweep.sweeps.study import Configuration, cell_spec
 from tpcsweep.testbeds import interface, kinds
 from tpcsweep.testbeds.loading import load
@@ -48,7 +47,7 @@ def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
 def fill(study: Configuration, cells: int) -> None:
     for cell in study.grid.cells[:cells]:
         spec = cell_spec(study, cell)
-        cell_files.write_cell(study.cell_file(cell), spec, synthetic.cell(spec))
+        synthetic.write_cell(study.cell_file(cell), spec)
 
 
 def test_the_list_of_commands_cuts_no_description() -> None:
@@ -156,7 +155,7 @@ def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
     fill(study, 1)
     cell = study.grid.cells[1]
     spec = cell_spec(study, cell)
-    cell_files.write_cell(cell_files.staged_file(study, cell), spec, synthetic.cell(spec))
+    synthetic.write_cell(staging.staged_file(study, cell), spec)
     done = tpcsweep("dataset")
     assert done.exit_code == 0, done.output
     assert "dataset.nc: 2 of 4 cells\nthe others: snakemake --config sweep=probe" in done.stdout
@@ -170,11 +169,11 @@ def test_beside_a_run_dataset_page_and_status_show_the_cells_so_far(
     fill(study, 1)
     cell = study.grid.cells[1]
     spec = cell_spec(study, cell)
-    cell_files.write_cell(cell_files.staged_file(study, cell), spec, synthetic.cell(spec))
+    synthetic.write_cell(staging.staged_file(study, cell), spec)
     damaged = study.cell_file(study.grid.cells[2])
     damaged.parent.mkdir(parents=True)
     damaged.touch()
-    cell_files.lock_results(study.folder)  # this process holds the folder to its end
+    run_lock.lock_results(study.folder)  # this process holds the folder to its end
     config = {"config": study.requested, "root": str(Path.cwd())}
     progress.begin_progress(study.folder, 4, **config)
     with progress.JobProgress("probe", "rtt=5", study.folder) as shown:

@@ -20,7 +20,7 @@ import xarray as xr
 from tpcsweep.common.signals import interruptible
 from tpcsweep.data import folding, groups, labels, reduction
 from tpcsweep.data import folding as dataset
-from tpcsweep.data.cell_files import format_cell, read_cell
+from tpcsweep.data.cell_files import format_content, parse_content
 from tpcsweep.data.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
 from tpcsweep.sweeps.parameters import Value
 
@@ -43,7 +43,7 @@ def uneven(tmp_path: Path) -> Cells:
     specs = synthetic.write_sweep(tmp_path, AXES, missing=HOLES)
     cells: Cells = {}
     for path, spec in chance.sample([*specs.items()], len(specs)):
-        cell = read_cell(path)
+        cell = parse_content(path.read_bytes())
         index = sorted(chance.sample(range(1, LATEST + 1), chance.choice([0, 1, 7, LATEST])))
 
         def row(count: int = len(index)) -> list[float | None]:
@@ -58,7 +58,7 @@ def uneven(tmp_path: Path) -> Cells:
         rows = [chance.randrange(2) for _ in range(chance.choice([0, 1, 5]))]
         moved = {name: [two[one] for one in rows] for name, two in cell["transfers"].items()}
         cell["transfers"] = {**moved, "size": [chance.randrange(2**50) for _ in rows]}
-        path.write_bytes(format_cell(cell))
+        path.write_bytes(format_content(cell))
         cells[path] = cell
     return cells
 
@@ -129,7 +129,7 @@ UNLIKE, UNFLAGGED = (b'"mtu":9000', b'"mtu":1500'), (b'"flags"', b'"flag"')
 @pytest.mark.parametrize("first", [6, 35])
 @pytest.mark.parametrize(
     ("how", "says"),
-    [(UNLIKE, r"other settings than .*parameters\.mtu is 1500, not 9000"), (UNFLAGGED, "'flags'")],
+    [(UNLIKE, r"other settings than .*parameters\.mtu is 1500, not 9000"), (UNFLAGGED, "without flags")],
 )
 def test_the_first_of_the_wrong_files_is_named(files: list[Path], first: int, how: Any, says: str) -> None:
     files[first].write_bytes(synthetic.edited(files[first].read_bytes().replace(*how)))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import xarray as xr
 from tpcsweep.data import opening
-from tpcsweep.data.flags import FLAGS
-from tpcsweep.data.labels import STATUS, flag_masks
+from tpcsweep.data.flags import FLAGS, graded
+from tpcsweep.data.labels import STATUS, flag_masks, flagged
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
@@ -137,8 +137,8 @@ TRANSFERS["message"] = ("transfer",), np.zeros(0, object)
 def test_no_shipped_example_gets_a_remedy_that_its_own_pairs_refute(file: Path) -> None:
     summary = opening.load(file)
     axes = {str(name): summary[name].values.tolist() for name in summary["throughput"].dims}
-    loud = sum(mask for flag, mask in flag_masks(summary).items() if FLAGS[flag].grade != "note")
-    good = (summary["status"] == STATUS.index("ok")) & (summary["flags"] & loud == 0)
+    loud = flagged(summary, *graded(FLAGS, "warning", "invalid"))
+    good = (summary["status"] == STATUS.index("ok")) & ~loud
     rates = summary["throughput"].where(good).values
     checked = 0
     for found in findings(summary):

@@ -30,6 +30,7 @@ from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.pod.messages import encoded
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
 
+from tests.support import synthetic
 from tests.support.records import RECORD, datagram
 
 
@@ -131,7 +132,7 @@ def test_what_the_cluster_takes_away_costs_no_cell(
     if said:
         heard.receive(said)
     site: Any = SimpleNamespace(inbox=heard, until=math.inf, deployment_labels=None)
-    broken = {"status": "failed", "message": "why", "flags": [BROKEN]}
+    broken = synthetic.result(status="failed", message="why", flags=[BROKEN])
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: broken)
     with pytest.raises(FaultError, match="why") if taken_away else contextlib.nullcontext():
         assert testbed.measure(site, Parameters(), Measurement()) == broken
@@ -139,7 +140,7 @@ def test_what_the_cluster_takes_away_costs_no_cell(
 
 def test_a_whole_cell_is_kept_and_none_begun_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     how = Measurement()
-    whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
+    whole = synthetic.result(flags=["wide_interval"])
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
     until = 1000.0 + how.bounds[1] + CELL_MARGIN

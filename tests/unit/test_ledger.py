@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tpcsweep.data import cell_files as files
+from tpcsweep.data.cell_result import CellResult
 
 from tests.support import synthetic
 from tests.support.campaign import FAULTS, Fault
@@ -35,7 +36,7 @@ class Results:
         content["summary"]["throughput_average"] = float(np.mean(content["samples"]["goodput"]))
         content["provenance"]["started"] = f"at {next(self._times)}"
         for file in (self.ledger.staged(cell), self.ledger.file(cell)):
-            files.write_cell(file, SPECS[cell], content | changes)
+            files.write_cell(file, SPECS[cell], CellResult.from_json(content | changes))
         self.ledger.look()
 
     def kept(self) -> None:
@@ -87,12 +88,12 @@ def test_what_is_measured_again_is_repeated_unless_it_was_destroyed(both: Result
 )
 def test_a_false_cell_is_wrong(both: Results, key: str, change: Callable[[Any], Any], said: str) -> None:
     file = both.ledger.file(FAR)
-    content = files.parse_cell(file.read_bytes())
+    content = files.parse_content(file.read_bytes())
     throughput = content["summary"]["throughput"]
     assert both.ledger.wrong({FAR: throughput}) == []
     [wrong] = both.ledger.wrong({FAR: 2 * throughput})
     assert "without a warning" in wrong
-    file.write_bytes(files.format_cell(content | {key: change(content[key])}))
+    file.write_bytes(files.format_content(content | {key: change(content[key])}))
     both.measure(NEAR, flags=["not_steady"])
     # A cell that warns of itself may be unlike its reference.
     [wrong] = both.ledger.wrong({FAR: 2 * throughput, NEAR: 100.0})

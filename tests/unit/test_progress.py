@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start, the lines, the state and the end of a run, and Snakemake's messages on the terminal."""
 
+import dataclasses
 import json
 import logging
 import os
@@ -19,13 +20,15 @@ from snakemake_logger_plugin_tpcsweep import LogHandler
 from tpcsweep.common.files import write_json
 from tpcsweep.data import cell_files
 from tpcsweep.measuring.steady import analyse
-from tpcsweep.running import hooks, status, study_dataset
+from tpcsweep.running import hooks, run_lock, staging, status
 from tpcsweep.running.hooks import notify
 from tpcsweep.running.progress import JobProgress, begin_progress
 from tpcsweep.running.status import count_cells
 from tpcsweep.running.studies import Studies
+from tpcsweep.sweeps.parameters import BEFORE
 from tpcsweep.sweeps.study import Configuration, cell_spec
 
+from tests.support import synthetic
 from tests.support.projects import study_of
 from tests.support.workflow import ROOT
 
@@ -90,13 +93,13 @@ def test_a_job_without_cells_and_one_that_fails_print_no_line(tmp_path: Path, ca
     assert capsys.readouterr().err == "demo: waiting for another user's run\n"
 
 
-WELL = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
+WELL = synthetic.result()
 REASON = "rtt asked 2 ms, found 9 ms"
 
 
 def put(study: Configuration, number: int, **changes: Any) -> None:
     cell = study.grid.cells[number]
-    cell_files.write_cell(study.cell_file(cell), cell_spec(study, cell), WELL | changes)
+    cell_files.write_cell(study.cell_file(cell), cell_spec(study, cell), dataclasses.replace(WELL, **changes))
 
 
 @pytest.fixture
@@ -107,13 +110,13 @@ def study(tmp_path: Path) -> Configuration:
     for number, outcome in enumerate(outcomes):
         put(found, number, **outcome)
     tried, other = found.grid.cells[4:6]
-    hole = study_dataset.Hole(tried.deployment.path, (tried.path,), REASON)
-    write_json(found.folder / study_dataset.FILE, [hole._asdict()])
+    hole = staging.Hole(tried.deployment.path, (tried.path,), REASON)
+    write_json(found.folder / staging.FILE, [hole._asdict()])
     spec = cell_spec(found, other)
     spec["parameters"]["bandwidth"] = 0.123
     cell_files.write_cell(found.cell_file(other), spec, WELL)
-    staged, content = found.grid.cells[-1], WELL | {"flags": ["not_steady"]}
-    cell_files.write_cell(cell_files.staged_file(found, staged), cell_spec(found, staged), content)
+    staged, content = found.grid.cells[-1], synthetic.result(flags=["not_steady"])
+    cell_files.write_cell(staging.staged_file(found, staged), cell_spec(found, staged), content)
     return found
 
 
@@ -129,11 +132,14 @@ def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: C
     assert (found.measured, found.cells) == (3, 8)
 
 
-def test_damaged_lines_of_simulated_cells_are_left_and_older_ones_current(tmp_path: Path) -> None:
+def test_damaged_lines_of_simulated_cells_are_left_and_older_ones_current(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BEFORE, "encryption", "usual")
     found = study_of(tmp_path, "simulation", parameters={"streams": [1, 2, 3, 4]})
     specifications = [cell_spec(found, cell) for cell in found.grid.cells]
     del specifications[0]["parameters"]["encryption"]  # computed before there was such a parameter
-    lines = [cell_files.format_cell({"spec": spec, **WELL}) for spec in specifications[:3]]
+    lines = [cell_files.format_cell(spec, WELL) for spec in specifications[:3]]
     found.cells_file.parent.mkdir(parents=True)
     found.cells_file.write_bytes(b"\n".join([lines[0], lines[1][:-9], lines[2]]))  # without the last cell
     counted = status.count_cells(found)
@@ -150,7 +156,7 @@ def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configu
     assert REASON in shown()
     assert study.command in shown().replace("\n", "")
     assert "a run is under way" not in shown()
-    cell_files.lock_results(study.folder)
+    run_lock.lock_results(study.folder)
     assert "a run is under way: snakemake with pid" in shown()
 
 
@@ -164,7 +170,7 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path
     put(study, 0)
     (study.folder / "index.html").touch()
     cell = study.grid.cells[1]
-    cell_files.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
+    staging.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
     with pytest.raises(SystemExit, match=r"^1$"):
         hooks.end_run(found, well=True, published=False)
     said, page = capsys.readouterr().err.splitlines()
@@ -173,7 +179,7 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path
     )
     assert page == f"page: {study.folder}/index.html"
     assert not study.cell_file(cell).exists()
-    assert [hole.why for hole in study_dataset.holes(study.folder)] == ["no path"]
+    assert [hole.why for hole in staging.holes(study.folder)] == ["no path"]
 
 
 @pytest.mark.parametrize("well", [True, False])
@@ -195,7 +201,7 @@ def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well:
 
 
 def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv(study_dataset.CLEARS_AT_END, "")  # and deleted afterwards
+    monkeypatch.setenv(staging.CLEARS_AT_END, "")  # and deleted afterwards
     tried: list[object] = []
     testbed = SimpleNamespace(require=tried.append, EXPECTED=())
     monkeypatch.setattr(hooks.testbeds, "load_testbed", lambda _: testbed)

@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep.common.errors import BrokenError
-from tpcsweep.measuring import machine
 from tpcsweep.measuring.limits import means
-from tpcsweep.measuring.machine import TRIES, WINDOW, Machine, Speed, disturbed, pressure
+from tpcsweep.measuring.machine import TRIES, WINDOW, Machine, Speed, pressure
 from tpcsweep.measuring.readings import goodput, sampled_series
 from tpcsweep.measuring.sampler import LocalTargets, Readings, Record, Sampler, Table
 from tpcsweep.measuring.steady import Steady, analyse, narrow
@@ -192,7 +191,6 @@ def test_a_look_that_does_not_end_breaks_the_deployment(monkeypatch: pytest.Monk
 
 
 PRESSURE = b"some avg10=61.74 avg60=64.12 avg300=41.50 total=202700643\nfull avg10=0.00 total=5\n"
-SHARE = st.one_of(st.none(), st.floats(0, 1))
 INSTANT = 1e-9
 """Seconds of a piece of work after which the next look is due at once."""
 
@@ -245,15 +243,6 @@ def test_the_fastest_piece_of_a_look_counts_and_looks_take_no_more_than_their_sh
     found = Speed(iter([3600.0] * TRIES).__next__)
     first = found.read()
     assert found.read() == first  # another would raise StopIteration
-
-
-@given(st.tuples(SHARE, SHARE, st.none() | st.floats(-1, 10)), st.integers(0, 2), st.floats(0, 1))
-def test_more_load_calms_no_cell(found: tuple[float | None, ...], place: int, more: float) -> None:
-    worse = [(value or 0) + more if at == place else value for at, value in enumerate(found)]
-    assert disturbed(*worse) or not disturbed(*found)
-    # What is not known disturbs nobody.
-    assert not disturbed(None, None, None)
-    assert disturbed(None, 2 * machine.DISTURBED_SHARE, None) and disturbed(None, None, 2 * machine.SLOWED)
 
 
 INTERVAL = 0.1

@@ -16,11 +16,12 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.data import cell_files
-from tpcsweep.data.cell_files import DamagedError, format_cell, parse_cell
+from tpcsweep.data.cell_files import DamagedError, format_content, parse_content
+from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.reduction import DatasetError
 from tpcsweep.data.variables import NOT_MEASURED
-from tpcsweep.running import study_dataset
+from tpcsweep.running import run_lock, staging, study_dataset
 from tpcsweep.sweeps.parameters import BEFORE, Parameters
 from tpcsweep.sweeps.study import Configuration, cell_spec
 from tpcsweep.sweeps.sweep import Cell
@@ -30,8 +31,7 @@ from tests.support.projects import study_of
 
 Patch = pytest.MonkeyPatch
 SPEC = synthetic.specification({"streams": 4, "rtt": 0.5})
-WHOLE = {"format": 1, "status": "ok", "flags": [], "summary": {}, "provenance": {}}
-
+WHOLE = synthetic.result()
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda whole: whole[:-20],
@@ -57,16 +57,20 @@ def test_a_cell_without_a_parameter_that_was_added_later_is_current(
 STATES = ["missing", "current", "stale", "placeholder", *DAMAGES]
 
 
+def whole(spec: dict[str, Any]) -> CellResult:
+    return CellResult.from_json(synthetic.cell(spec))
+
+
 def bring(path: Path, state: str, spec: dict[str, Any] = SPEC) -> None:
     """Write a cell's file as it may be found."""
     if state == "placeholder":
-        cell_files.write_placeholder(path, spec, "no path")
+        staging.write_placeholder(path, spec, "no path")
     elif state != "missing":
-        record = synthetic.cell(spec)
-        record["summary"] |= {"of_a_later_version": 1.0} if state == "newer" else {}
-        cell_files.write_cell(
-            path, record.pop("spec") | ({"repetition": 7} if state == "stale" else {}), record
-        )
+        cell_files.write_cell(path, spec | ({"repetition": 7} if state == "stale" else {}), whole(spec))
+    if state == "newer":
+        content = {"spec": spec, **whole(spec).to_json(), "format": 1}
+        content["summary"]["of_a_later_version"] = 1.0
+        path.write_bytes(format_content(content))
     if state in DAMAGES:
         path.write_bytes(DAMAGES[state](path.read_bytes()))
 
@@ -78,9 +82,11 @@ def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: s
         for state, file in ((place, path), (staged, source)):
             bring(file, state)
             assert bool(cell_files.damage(file)) == (state in DAMAGES)
-            assert state == "missing" or cell_files.is_placeholder(file) == (state == "placeholder")
+            assert state == "missing" or (cell_files.unmeasured_reason(file) is not None) == (
+                state == "placeholder"
+            )
         before = path.read_bytes() if path.exists() else None
-        current, kept = cell_files.publish(source, path, SPEC), place == "current"
+        current, kept = staging.publish(source, path, SPEC), place == "current"
         assert current == (not cell_files.stale(path, SPEC)) == (kept or staged == "current")
         if kept or not current:
             assert (path.read_bytes() if path.exists() else None) == before  # a measured cell is not replaced
@@ -99,7 +105,7 @@ def test_files_that_are_set_aside_are_all_kept(tmp_path: Path) -> None:
     for state in ("current", "stale", "cut", "current"):
         bring(path, state)
         content = path.read_bytes()
-        kept[cell_files.rename_rejected(path, "damaged")] = content
+        kept[staging.set_aside(path, "damaged")] = content
     assert len(kept) == 4
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == kept
 
@@ -109,29 +115,26 @@ def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> 
     cell = tmp_path / "c.json"
     bring(cell, state)
     before = cell.read_bytes() if cell.exists() else b""
-    cell_files.write_placeholder(cell, SPEC, "no path now")
-    assert cell_files.is_placeholder(cell)
+    staging.write_placeholder(cell, SPEC, "no path now")
+    assert cell_files.unmeasured_reason(cell) == "no path now"
     assert cell_files.damage(cell) == ""
-    assert cell_files.read_cell(cell)["message"] == "no path now"
     aside = [file.read_bytes() for file in tmp_path.glob("c.json.*")]
     assert aside == ([before] if state in ("current", "stale", "edited") else [])
 
 
-@pytest.mark.parametrize("lacking", ["status", "flags", "summary", "provenance"])
+@pytest.mark.parametrize("lacking", ["status", "flags", "summary", "samples", "provenance"])
 def test_a_cell_needs_its_keys(tmp_path: Path, lacking: str) -> None:
     cell = tmp_path / "c.json"
     assert cell_files.damage(cell) == ""
-    content = {"spec": SPEC, **WHOLE}
+    content = {"spec": SPEC, **WHOLE.to_json()}
     for wrong in ({key: value for key, value in content.items() if key != lacking}, content | {lacking: 7}):
-        cell.write_bytes(format_cell(wrong))
+        cell.write_bytes(format_content(wrong))
         assert cell_files.damage(cell) == f"without {lacking} as cells have them"
 
 
 def refusal(folder: Path) -> str:
-    with pytest.raises(
-        cell_files.ResultsError, match="choose another folder with --config results=F"
-    ) as error:
-        cell_files.lock_results(folder)
+    with pytest.raises(run_lock.ResultsError, match="choose another folder with --config results=F") as error:
+        run_lock.lock_results(folder)
     return str(error.value)
 
 
@@ -157,20 +160,20 @@ CONTENTS = st.builds(lambda spec, others: {"spec": spec, **others}, PARTS, PARTS
 
 @given(CONTENTS)
 def test_what_is_written_is_read_however_it_is_laid_out_since(content: dict[str, Any]) -> None:
-    text = format_cell(content)
-    assert parse_cell(text) == content
+    text = format_content(content)
+    assert parse_content(text) == content
     assert text.startswith(b'{"spec":')
-    assert parse_cell(json.dumps(json.loads(text), indent=2).encode()) == content
+    assert parse_content(json.dumps(json.loads(text), indent=2).encode()) == content
 
 
 @given(CONTENTS, st.data())
 def test_what_was_cut_or_changed_is_damaged(content: dict[str, Any], data: st.DataObject) -> None:
-    text = bytearray(format_cell(content))
+    text = bytearray(format_content(content))
     with pytest.raises(DamagedError, match="not JSON"):
-        parse_cell(bytes(text[: data.draw(st.integers(0, len(text) - 1))]))
+        parse_content(bytes(text[: data.draw(st.integers(0, len(text) - 1))]))
     text[data.draw(st.integers(0, text.rindex(b',"checksum":') - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(DamagedError):
-        assert parse_cell(bytes(text)) == content
+        assert parse_content(bytes(text)) == content
 
 
 @pytest.mark.parametrize(
@@ -179,7 +182,7 @@ def test_what_was_cut_or_changed_is_damaged(content: dict[str, Any], data: st.Da
 )
 def test_what_is_no_cell_is_damaged(text: bytes) -> None:
     with pytest.raises(DamagedError):
-        parse_cell(text)
+        parse_content(text)
 
 
 FOUR = {"rtt": [5, 20], "streams": [1, 2]}
@@ -187,12 +190,12 @@ FOUR = {"rtt": [5, 20], "streams": [1, 2]}
 
 @pytest.fixture(autouse=True)
 def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(study_dataset.CLEARS_AT_END, raising=False)
+    monkeypatch.delenv(staging.CLEARS_AT_END, raising=False)
 
 
 def put(study: Configuration, cell: Cell, state: str = "current") -> None:
     """Write a measured cell to staging, and what became of it to its place."""
-    bring(cell_files.staged_file(study, cell), "current", cell_spec(study, cell))
+    bring(staging.staged_file(study, cell), "current", cell_spec(study, cell))
     bring(study.cell_file(cell), state, cell_spec(study, cell))
 
 
@@ -224,7 +227,7 @@ def test_a_dataset_has_current_cells_and_others_are_measured_next(tmp_path: Path
         with pytest.raises(DatasetError):
             study_dataset.fold_study(study, output)
         assert not output.exists()
-    reasons = {path: hole.why for hole in study_dataset.holes(study.folder) for path in hole.cells}
+    reasons = {path: hole.why for hole in staging.holes(study.folder) for path in hole.cells}
     for state, cell in zip(states, study.grid.cells, strict=True):
         file = study.cell_file(cell)
         assert WHY.get(state, "") in reasons.get(cell.path, "")
@@ -232,17 +235,17 @@ def test_a_dataset_has_current_cells_and_others_are_measured_next(tmp_path: Path
         # Snakemake measures a missing file; a file with a measurement is renamed.
         assert file.exists() == (state == "current")
         assert [path.suffix for path in file.parent.glob(f"{file.name}.*")] == ASIDE.get(state, [])
-        kept = cell_files.staged_file(study, cell).exists()
+        kept = staging.staged_file(study, cell).exists()
         assert kept == (state != "current" or "current" not in states)
 
 
 def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(study_dataset.CLEARS_AT_END, "at its end")
+    monkeypatch.setenv(staging.CLEARS_AT_END, "at its end")
     study = study_of(tmp_path, parameters=FOUR)
     for state, cell in zip(("current", "placeholder", "changed", "stale"), study.grid.cells, strict=True):
         put(study, cell, state)
     study_dataset.fold_study(study, study.folder / "dataset.nc")
     assert all(study.cell_file(cell).exists() for cell in study.grid.cells)
     put(study, study.grid.cells[3])  # measured after the dataset was made
-    study_dataset.clear_unmeasured(study)
+    staging.clear_unmeasured(study)
     assert [study.cell_file(cell).exists() for cell in study.grid.cells] == [True, False, False, True]

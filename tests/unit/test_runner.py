@@ -6,6 +6,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.common.errors import BrokenError, FaultError
 from tpcsweep.data import cell_files
+from tpcsweep.data.cell_result import CellResult, Limit, Summary
 from tpcsweep.data.flags import BROKEN, graded
 from tpcsweep.data.variables import CPU_LIMITS, NOT_MEASURED
 from tpcsweep.running import runner
@@ -22,6 +24,7 @@ from tpcsweep.running.runner import CAUSES, better_measurement, cells_to_retry
 from tpcsweep.sweeps.study import Configuration, cell_spec
 from tpcsweep.testbeds.interface import Request
 
+from tests.support import synthetic
 from tests.support.projects import study_of
 
 OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP = "ok", "failed", "died", "died late", "not begun", "not up"
@@ -71,15 +74,15 @@ class Played:
     def check(self) -> None:
         assert not set(self.deployments[-1]) & BROKE
 
-    def measure(self, *_: Any) -> dict[str, Any]:
+    def measure(self, *_: Any) -> CellResult:
         assert self.up
         outcome = self.script.pop(0) if self.script else OK
         self.deployments[-1].append(outcome)
         if outcome in (NOT_BEGUN, NOT_UP, REFUSED):
             raise BrokenError("a server is dead")
-        status = "ok" if outcome in (OK, DIED_LATE, DISTURBED) else "failed"
+        status = "ok" if outcome in (OK, DIED_LATE, DISTURBED) else FAILED
         flags = [BROKEN] if outcome in (DIED, DIED_LATE) else [DISTURBED] if outcome == DISTURBED else []
-        return {"status": status, "message": outcome, "flags": flags, "summary": {"throughput": 1.0}}
+        return synthetic.result(None, {"throughput": 1.0}, status=status, message=outcome, flags=flags)
 
 
 @contextlib.contextmanager
@@ -186,7 +189,7 @@ def test_a_cell_that_breaks_every_deployment_keeps_no_other_from_being_measured(
     with played([], 4) as (testbed, configuration, logs):
         well = testbed.measure
 
-        def measure(*asked: Any) -> dict[str, Any]:
+        def measure(*asked: Any) -> CellResult:
             if "c0" in asked:
                 testbed.script.insert(0, NOT_BEGUN)
             return well(*asked)
@@ -233,7 +236,7 @@ def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not
     with played([], 3) as (testbed, configuration, logs):
 
         def another() -> None:
-            record = {"status": "ok", "message": "another's", "flags": [], "summary": {}, "provenance": {}}
+            record = synthetic.result(message="another's")
             for cell in configuration.grid.cells[:2]:
                 cell_files.write_cell(configuration.cell_file(cell), cell_spec(configuration, cell), record)
 
@@ -243,18 +246,11 @@ def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not
         assert [cell["message"] for cell in read(configuration)] == [*["another's"] * 2, OK]
 
 
-def test_figures_that_cannot_be_are_flagged() -> None:
-    with played([], 1, parameters={"bandwidth": "0.5 Gbit/s"}) as (_, configuration, logs):
-        run(configuration, logs)
-        assert [cell["flags"] for cell in read(configuration)] == [["implausible"]]
-
-
 def cell(
     *flags: str, status: str = "ok", limit: Any = "bandwidth", work: Any = 0.25, rate: Any = 1
-) -> dict[str, Any]:
-    summary = {"throughput": rate, "machine_work": work}
-    about = {"status": status, "flags": [*flags], "limit": limit}
-    return {**about, "summary": summary, "provenance": {"started": "2026-01-01"}}
+) -> CellResult:
+    figures, provenance = {"throughput": rate, "machine_work": work}, {"started": "2026-01-01"}
+    return synthetic.result(limit, figures, status=status, flags=flags, provenance=provenance)
 
 
 CELLS = st.builds(
@@ -268,40 +264,40 @@ CELLS = st.builds(
 
 
 @given(st.lists(CELLS, max_size=10), st.floats(0, 1))
-def test_a_share_of_the_cells_is_chosen_failed_ones_first(cells: list[dict[str, Any]], share: float) -> None:
+def test_a_share_of_the_cells_is_chosen_failed_ones_first(cells: list[CellResult], share: float) -> None:
     found = cells_to_retry(cells, share)
     assert len(found) == len(set(found)) <= math.ceil(share * len(cells))
-    failed = [cells[index]["status"] != "ok" for index in found]
+    failed = [cells[index].status != "ok" for index in found]
     assert failed == sorted(failed, reverse=True)
-    left = [one for index, one in enumerate(cells) if index not in found and one["status"] != "ok"]
+    left = [one for index, one in enumerate(cells) if index not in found and one.status != "ok"]
     assert not left or (all(failed) and len(found) == math.ceil(share * len(cells)))
 
 
 @given(st.lists(CELLS, max_size=10), st.floats(0, 1), st.data())
 def test_the_throughput_chooses_nothing(cells: list[Any], share: float, data: st.DataObject) -> None:
     rates = data.draw(st.lists(st.floats(0, 10), min_size=len(cells), max_size=len(cells)))
-    summaries = [one["summary"] | {"throughput": rate} for one, rate in zip(cells, rates, strict=True)]
-    others = [one | {"summary": summary} for one, summary in zip(cells, summaries, strict=True)]
+    figures = ({**one.summary.figures, "throughput": rate} for one, rate in zip(cells, rates, strict=True))
+    others = [replace(one, summary=Summary(found)) for one, found in zip(cells, figures, strict=True)]
     assert cells_to_retry(others, share) == cells_to_retry(cells, share)
     for one, other in zip(cells, others, strict=True):
-        assert (better_measurement(cells[0], one)["flags"]) == (better_measurement(cells[0], other)["flags"])
+        assert better_measurement(cells[0], one).flags == better_measurement(cells[0], other).flags
 
 
 @given(CELLS, CELLS, CELLS)
 def test_the_better_of_two_describes_the_other(earlier: Any, later: Any, third: Any) -> None:
     kept = better_measurement(earlier, later)
-    assert kept["summary"]["attempts"] == 2
+    assert kept.attempts == 2
 
-    def faults(one: dict[str, Any]) -> tuple[bool, int, int]:
-        invalid, warnings = (graded(one["flags"], grade) for grade in ("invalid", "warning"))
-        return one["status"] != "ok", len(invalid), len(warnings)
+    def faults(one: CellResult) -> tuple[bool, int, int]:
+        invalid, warnings = (graded(one.flags, grade) for grade in ("invalid", "warning"))
+        return one.status != "ok", len(invalid), len(warnings)
 
     assert faults(kept) == min(faults(earlier), faults(later))
-    rates = [one["throughput"] for one in (kept["summary"], *kept["others"])]
-    assert sorted(rates) == sorted(one["summary"]["throughput"] for one in (earlier, later))
+    rates = [one.throughput for one in (kept.summary, *kept.others)]
+    assert sorted(rates) == sorted(one.summary.throughput for one in (earlier, later))
     last = better_measurement(kept, third)
-    assert (last["summary"]["attempts"], len(last["others"])) == (3, 2)
-    assert last["others"][0] == kept["others"][0]
+    assert (last.attempts, len(last.others)) == (3, 2)
+    assert last.others[0] == kept.others[0]
 
 
 def test_cells_of_a_slow_machine_come_after_those_with_a_flag() -> None:
@@ -327,9 +323,9 @@ def test_two_that_a_cpu_bound_are_judged_by_the_machine() -> None:
     for earlier, later, kept in (
         (fast, slow, 0.25),
         (slow, fast, 0.25),
-        (fast | {"flags": ["disturbed"]}, slow, 0.31),
-        (fast | {"flags": ["not_steady"]}, slow, 0.25),
-        (fast | {"limit": "window"}, slow, 0.31),
+        (replace(fast, flags=["disturbed"]), slow, 0.31),
+        (replace(fast, flags=["not_steady"]), slow, 0.25),
+        (replace(fast, limit=Limit("window")), slow, 0.31),
         (cell(work=None), slow, 0.31),
     ):
-        assert better_measurement(earlier, later)["summary"]["machine_work"] == kept
+        assert better_measurement(earlier, later).summary.machine_work == kept

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 import yaml
 from tpcsweep.data import folding, labels, tables
-from tpcsweep.data.cell_files import parse_cell
+from tpcsweep.data.cell_files import parse_content
 from tpcsweep.data.variables import SUMMARY
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.study import Configuration, cell_spec
@@ -95,7 +95,7 @@ def specs(cells: list[dict[str, Any]]) -> list[Any]:
 def computed_cells(configuration: Configuration, folder: Path, processes: int = 1) -> list[dict[str, Any]]:
     study.simulate(configuration, folder / "cells.jsonl", processes)
     assert sorted(file.name for file in folder.iterdir() if "cells" in file.name) == ["cells.jsonl"]
-    return [parse_cell(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
+    return [parse_content(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
 
 
 def test_cells_are_in_the_order_of_the_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from tpcsweep.measuring import transfers
 from tpcsweep.measuring.readings import sampled_series
 from tpcsweep.measuring.sampler import LocalTargets, Sampler, ThinnedHistory
 from tpcsweep.measuring.transfer_files import Arrival, DestinationFiles, FirstBytes, reserve_memory
-from tpcsweep.measuring.transfers import CellTransfers, unfinished
+from tpcsweep.measuring.transfers import CellTransfers
 
 from tests.support import synthetic
 from tests.support.readings import readings
@@ -72,7 +72,7 @@ def test_the_clock_of_records_is_that_of_readings() -> None:
 
 
 def test_transfers_and_records_are_joined_by_the_name_of_the_file_whichever_comes_first() -> None:
-    found = CellTransfers("c", BEGAN)
+    found = CellTransfers("c", BEGAN, 3)
     found.add_copy(copied("c.0.0"))
     found.add(ended(0, 0, 0.5, 2.5), Arrival(BEGAN + 1.25, 100))
     found.add(ended(1, 0, 0.5, 2.5), Arrival(None, 0))
@@ -88,7 +88,7 @@ def test_transfers_and_records_are_joined_by_the_name_of_the_file_whichever_come
 
 
 def test_a_record_is_waited_for_only_as_long_as_it_can_come() -> None:
-    found = CellTransfers("c", BEGAN)
+    found = CellTransfers("c", BEGAN, 3)
     assert found.overdue == -math.inf
     found.add(ended(0, 0, 0, 2.0))
     found.add(ended(1, 0, 0, 1.0, failure="exit code 5"))
@@ -99,15 +99,17 @@ def test_a_record_is_waited_for_only_as_long_as_it_can_come() -> None:
 
 def test_a_cell_lists_so_many_transfers_and_no_more_and_failures_keep_their_words(monkeypatch: Patch) -> None:
     monkeypatch.setattr(transfers, "MOST_ROWS", 10)
-    found = CellTransfers("c", BEGAN)
+    found = CellTransfers("c", BEGAN, 3)
     for number in range(25):
         found.add(ended(0, number, number, number + 1, "exit code 5" if number > 15 else None))
     listed = found.to_columns()
     assert listed["number"] == list(range(0, 25, 3))
     assert listed["ok"] == [True] * 6 + [False] * 3
     assert listed["message"] == [""] * 6 + ["exit code 5"] * 3
-    assert len(found.columns()["number"]) == 25
-    assert found.messages() == {"exit code 5": 9}
+    found.cut(BEGAN + 25)
+    assert (figures := found.summary(5.5, files=True))["transfers"] == 16
+    assert (figures["transfers_failed"], figures["length_files"]) == (9, 11 / 3)
+    assert found.most_frequent_message() == "9 × exit code 5"
     assert not found.exhausted
     found.add({"event": "exhausted"})
     assert found.exhausted
@@ -115,9 +117,10 @@ def test_a_cell_lists_so_many_transfers_and_no_more_and_failures_keep_their_word
 
 def test_files_that_are_there_are_transfers_that_have_not_ended() -> None:
     present = {"ready": Arrival(None, 1), "c.4.2": Arrival(BEGAN + 1, 50), "c0.1.1": Arrival(None, 7)}
-    found = unfinished(present, "c", BEGAN, BEGAN + 5)
-    listed = {name: values.tolist() for name, values in found.items()}
-    assert listed == {"stream": [4], "first_byte": [1], "end": [5], "size": [50]}
+    found = CellTransfers("c", BEGAN, 5)
+    found.cut(BEGAN + 5, present)
+    assert found.summary(0, files=True)["fairness"] == pytest.approx(1 / 5)  # one of five streams has bytes
+    assert found.moving(np.arange(6.0), 0, 0) == pytest.approx(np.array([0, 1, 1, 1, 1]) / 5)
 
 
 @given(st.lists(st.floats(1e-3, 1e15), min_size=1, max_size=50), st.integers(0, 100))
@@ -172,11 +175,9 @@ def test_monitoring_agrees_when_each_byte_is_in_both_and_a_lost_record_shows() -
         (100, math.nan, 9 + monitoring.LATE, 0.5),
     ):
         seen = table(xrootd_size=[first, last, math.nan])
-        assert transfers.monitored_share(moved | seen, heard=heard) == share
-        assert transfers.disagrees(share) == (share < 1)
+        assert transfers.monitored_share(moved | seen, until=heard) == share
     by_client = table(ok=[1], end=[1], size=[100], xrootd_size=[math.nan])  # no third-party copy
-    assert math.isnan(transfers.monitored_share(by_client, heard=10))
-    assert not transfers.disagrees(None)
+    assert math.isnan(transfers.monitored_share(by_client, until=10))
 
 
 @given(st.integers(0, 500), st.integers(2, 40))

@@ -8,8 +8,8 @@ signals.end_with_snakemake()
 from pathlib import Path
 
 from tpcsweep.common.extras import MissingExtraError
-from tpcsweep.data.cell_files import ResultsError
 from tpcsweep.data.reduction import DatasetError
+from tpcsweep.running.run_lock import ResultsError
 from tpcsweep.running.studies import Studies, exit_on_errors, require_planned
 from tpcsweep.running.study_dataset import make_dataset
 

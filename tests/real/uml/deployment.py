@@ -32,7 +32,7 @@ def main() -> None:
     request = Request("uml", "deployment", WANTED, (), 0.0, Path(owner.logs), print)
     with ownership.exclusive(owner), brought_up(settings, request, owner) as site:
         files = Measurement(until="files", files=3, max_time=120)
-        found |= measure(site, WANTED, files, "u", lambda *_: None)
+        found |= measure(site, WANTED, files, "u", lambda *_: None).to_json()
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
     groups = [group.name for group in cgroups.cgroups_with_prefix(tree, "tpc-")]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tpcsweep.data.cell_result import CellResult
 from tpcsweep.running import runner
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.testbeds.interface import Request
@@ -59,8 +60,8 @@ def deployed(_settings: Any, request: Request) -> Iterator[_Site]:
     _log(f"tear down {request.deployment}")
 
 
-def measure(site: _Site, parameters: Parameters, *_: Any) -> dict[str, Any]:
-    """Return the record in the file `record.json`. In the cell that the file `hang` names, wait until it is deleted."""
+def measure(site: _Site, parameters: Parameters, *_: Any) -> CellResult:
+    """Return the result in the file `record.json`. In the cell that the file `hang` names, wait until it is deleted."""
     cell = f"{site.deployment}/streams={parameters.streams}"
     hang = HERE / "hang"
     if hang.exists() and hang.read_text() == cell:
@@ -68,8 +69,8 @@ def measure(site: _Site, parameters: Parameters, *_: Any) -> dict[str, Any]:
         while hang.exists():
             time.sleep(0.01)
     _log(cell)
-    record: dict[str, Any] = json.loads((HERE / "record.json").read_bytes())
-    return record
+    record = json.loads((HERE / "record.json").read_bytes())
+    return CellResult.from_json({**record, "provenance": {}})
 
 
 def reap(_settings: Any) -> list[str]:

@@ -367,7 +367,7 @@ def flag_counts(comparison: Comparison) -> str:
     for side in ("base", "new"):
         counts = Counter(comparison.cells[f"{side}_flags"].str.split().explode().dropna())
         if counts:
-            told = ", ".join(f"{FLAGS[flag].words} {counts[flag]}" for flag in FLAGS if counts[flag])
+            told = ", ".join(f"{FLAGS[flag].label} {counts[flag]}" for flag in FLAGS if counts[flag])
             clauses.append(f"of {len(comparison.cells)} cells of {side}: {told}")
     return "; ".join(clauses)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.files import note_checksum, replacing_file
 from tpcsweep.data import labels, reduction
-from tpcsweep.data.flags import BEYOND_PATH, IMPLAUSIBLE
+from tpcsweep.data.cell_result import Provenance, SimulationRecord
 from tpcsweep.data.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.data.reduction import DatasetError, Line, Reduced, Source, differences
 from tpcsweep.data.variables import LIMITS, SUMMARY
@@ -144,20 +144,21 @@ def tabulate(
     fixed: Mapping[str, Value],
     record: Mapping[str, Any],
     attributes: Mapping[str, Any],
-    invalid: NDArray[np.bool_] | slice = slice(0),
+    flags: Sequence[Iterable[str]] = (),
 ) -> Folded:
     """Return a dataset of measurements without cell files: one for each row, without samples or transfers.
 
     `places` has the indices of the rows' values on each axis, including `repetition`; no two rows belong to the same
     cell. `figures` has the rows' values of some of `data.variables.SUMMARY`, in their units. All rows share the `fixed`
-    parameters and the provenance `record`. Rows that are `invalid` have implausible figures.
+    parameters and the provenance `record`. `flags` has the flags of each row, if any.
     """
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
     for name, values in figures.items():
         grid.figures[name][at] = values
     grid.status[at] = labels.STATUS.index("ok")
-    grid.flags[at[invalid]] = labels.MASKS[IMPLAUSIBLE]
+    for place, raised in zip(at, flags, strict=False):
+        grid.flags[place] = labels.flag_bits(raised)
     grid.provenance[at] = grid.number(reduction.provenance_json(record))
     return grid.folded(fixed, attributes)
 
@@ -215,7 +216,7 @@ class _Grid:
         shared = {name: attributes[name] for name in common if name in attributes}
         self.series.attributes = self.moved.attributes = shared
         self.series.interval = interval
-        return Folded(_with_beyond_path(self._summary(known, attributes)), self.series, self.moved)
+        return Folded(self._summary(known, attributes), self.series, self.moved)
 
     def _summary(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
         axes = tuple(self.axes)
@@ -245,7 +246,7 @@ class _Grid:
         spec = self.fixed
         testbed = spec["testbed"]
         simulated = testbed["kind"] == labels.SIMULATED
-        records = [orjson.loads(record) for record in self.records]
+        records: list[Provenance] = [orjson.loads(record) for record in self.records]
         known = ~np.isnat(self.started)
         started = self.started[known]
         # Simulated seconds are not elapsed seconds.
@@ -280,18 +281,7 @@ class _Grid:
         }
 
 
-def _with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
-    """Flag cells whose throughput exceeds their path's bandwidth, if that is known."""
-    flags = summary["flags"]
-    beyond = (summary["status"] == labels.STATUS.index("ok")) & (
-        summary["throughput"] > summary.get("bandwidth", math.inf)
-    )
-    mask = np.int32(labels.MASKS[BEYOND_PATH])
-    # The values alone: xarray would give the flags the attributes of status and throughput, too.
-    return summary.assign(flags=flags.copy(data=flags.values | beyond.transpose(*flags.dims).values * mask))
-
-
-def _about_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _about_simulation(records: Sequence[SimulationRecord]) -> dict[str, str]:
     inputs = dict.fromkeys(claim for record in records for claim in record["inputs"])
     assumed = {claim: why for record in records for claim, why in record["assumptions"].items()}
     return {

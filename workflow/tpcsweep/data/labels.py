@@ -58,6 +58,11 @@ def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
     return (summary["flags"] & sum(masks.get(flag, 0) for flag in set(flags))) != 0
 
 
+def flag_bits(flags: Iterable[str]) -> int:
+    """Return the value of the variable `flags` of new datasets for a cell with these flags."""
+    return sum(MASKS[flag] for flag in set(flags))
+
+
 def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:
     """Return the names of the flags in a value of the variable `flags`; see `flag_masks` for masks."""
     return [flag for flag, mask in masks.items() if value & mask]

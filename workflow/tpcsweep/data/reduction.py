@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from tpcsweep.common import signals
 from tpcsweep.data.cell_files import parse_cell, read_cell
-from tpcsweep.data.flags import IMPLAUSIBLE, implausible
+from tpcsweep.data.cell_result import CellResult, NotMeasured
 from tpcsweep.data.groups import Columns, Record, cell_samples, cell_transfers
-from tpcsweep.data.labels import MASKS, STATUS
-from tpcsweep.data.variables import NOT_MEASURED, SUMMARY
+from tpcsweep.data.labels import STATUS, flag_bits
+from tpcsweep.data.variables import SUMMARY
 from tpcsweep.sweeps.parameters import CONDITIONS, Value, complete
 from tpcsweep.sweeps.sweep import REPETITION
 
@@ -104,17 +104,17 @@ class Reader:
     def _usable(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
         try:
             cell = parse_cell(source.text) if isinstance(source, Line) else read_cell(source)
-            if cell.get("format") != FORMAT:
-                raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")
-            name = str(source)
-            spec = complete(cell["spec"])
+            if cell.format != FORMAT:
+                raise UnusableError(source, f"{_NO_CELL} (its format is {cell.format!r})")
+            name, result = str(source), cell.result
+            spec = complete(cell.spec)
             if wanted is not None and spec != wanted:
                 raise UnusableError(source, f"of another specification: {differences(spec, wanted)}")
             place, fixed = self._place(name, spec), self._fixed(spec)
-            if cell.get("status") == NOT_MEASURED:
-                return Reduced(name, place, fixed, unmeasured_row(cell["message"]))
-            samples = cell_samples(cell["samples"], spec["measurement"]["interval"])
-            return Reduced(name, place, fixed, cell_row(cell), samples, cell_transfers(cell["transfers"]))
+            if isinstance(result, NotMeasured):
+                return Reduced(name, place, fixed, unmeasured_row(result.message))
+            samples = cell_samples(result.samples, spec["measurement"]["interval"])
+            return Reduced(name, place, fixed, cell_row(result), samples, cell_transfers(result.transfers))
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise UnusableError(source, f"{_NO_CELL}: {error!r}") from error
         except ValueError as error:
@@ -144,28 +144,21 @@ def unmeasured_row(message: str) -> Row:
     return Row(STATUS.index("not_measured"), message, 0, "", "", nothing, np.datetime64("NaT", "ns"), None)
 
 
-def cell_row(cell: Mapping[str, Any]) -> Row:
-    """Return the row of a cell file's content, flagged implausible if its figures are impossible.
-
-    Raises KeyError, TypeError or ValueError if the content is not a cell.
-    """
-    figures, flags = cell["summary"], set(cell["flags"])
-    if unknown := figures.keys() - SUMMARY.keys():
-        raise KeyError(*sorted(unknown))
-    if implausible(cell["status"], figures, cell["spec"]["parameters"]["bandwidth"]):
-        flags.add(IMPLAUSIBLE)
-    if cell["status"] == "failed":
+def cell_row(cell: CellResult) -> Row:
+    """Return the row of a cell. Raises KeyError, TypeError or ValueError if a value is not one of a cell."""
+    figures = cell.summary.figures
+    if cell.status == "failed":
         # Bytes that arrived before a cell failed say nothing about the throughput of its setting.
         figures = {name: value for name, value in figures.items() if name not in _THROUGHPUT}
-    provenance = dict(cell["provenance"])
+    provenance = cell.provenance.copy()
     started = datetime.fromisoformat(provenance.pop("started"))
+    binding, second = cell.limit or ("", "")
     return Row(
-        {"ok": 1, "failed": 2}[cell["status"]],
-        cell["message"],
-        sum(MASKS[flag] for flag in flags),
-        # Failed cells have none.
-        cell.get("limit") or "",
-        cell.get("limit_second") or "",
+        STATUS.index(cell.status),
+        cell.message,
+        flag_bits(cell.flags),
+        binding,
+        second,
         np.array([figures.get(name) for name in SUMMARY], float),  # null becomes NaN
         np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns"),
         provenance_json(provenance),

@@ -13,18 +13,19 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from tpcsweep.common.errors import BrokenError
-from tpcsweep.common.numbers import BYTES, json_number
-from tpcsweep.data.flags import BROKEN
+from tpcsweep.common.numbers import json_number
+from tpcsweep.data.cell_result import CellResult, Number, Status, Summary
+from tpcsweep.data.flag_rules import Counters, Evidence, raised_flags
 from tpcsweep.data.variables import SHARES, SUMMARY
 from tpcsweep.deploying.xrootd.monitoring import Copy
-from tpcsweep.measuring import limits, transfers
+from tpcsweep.measuring import limits
 from tpcsweep.measuring.client.client_process import Client, ClientRun, Event, ToolRefusedError
-from tpcsweep.measuring.machine import disturbed
 from tpcsweep.measuring.readings import Series, counters_read, goodput, mean, sampled_series
 from tpcsweep.measuring.sampler import Sampler, Totals
 from tpcsweep.measuring.steady import Steady, analyse, narrow
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.transfer_files import Arrival
+from tpcsweep.measuring.transfers import CellTransfers
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.sweep import Measurement
 
@@ -34,15 +35,7 @@ DECISION_FACTOR = 1.5
 RARER_UPDATES_AFTER = 300
 """Seconds after which looks become rarer: each time that the cell is longer by a 300th."""
 POLL = 0.05
-BUSY = 0.95  # share of the machine's CPU time above which the machine itself may limit a cell
-PAYLOAD_SHARE = 0.85
-"""Smallest plausible goodput over the rate on the path.
-Headers of packets and of TLS, and a few per cent of retransmissions explain no smaller ratio."""
-HEADERS = 64 << 10
-"""Most bytes of a transfer's requests, answers and TLS handshakes: curl 12 KiB, gfal-copy 32 KiB."""
-FILES = 1.0  # fewest files of each stream that must end after the warm-up to sample the pauses between files
 SILENCE = 1.0  # seconds without a byte at a cell's end after which servers and path are checked for answers
-COUNTING = 1.005  # largest ratio of two counters that are read a millisecond apart
 DIGITS = 6  # significant digits of figures in a cell's file
 MEANS, COUNTS, TOTALS = (
     tuple(name for name, figure in SUMMARY.items() if figure.source == source)
@@ -50,7 +43,7 @@ MEANS, COUNTS, TOTALS = (
 )
 """Samples whose means after the warm-up or sums, and counters whose growth over the cell, are in the summary."""
 
-Summary = dict[str, float | int | None]
+Figures = dict[str, Number]
 
 
 class Site(Protocol):
@@ -89,17 +82,14 @@ def measure(
     measurement: Measurement,
     prefix: str,
     show: Callable[[Steady, float], None],
-) -> dict[str, Any]:
+) -> CellResult:
     """Measure a cell in a running deployment.
 
     A tool that cannot transfer, or a deployment that breaks during the measurement, is a result: the cell has `status:
     failed`. A failure after the measurement, while transfers are being stopped, does not change the result. If the
-    deployment broke, the cell carries the flag BROKEN, and the deployment must be replaced.
+    deployment broke, the cell carries the flag `data.flags.BROKEN`, and the deployment must be replaced.
 
     The names of destination files start with `prefix`. `show` is called with figures so far and elapsed seconds.
-
-    Returns:
-        `status`, `message`, `flags`, `limit`, `limit_second`, `summary`, `samples`, `transfers` of the cell's file.
 
     Raises BrokenError if the deployment broke before anything was measured.
     """
@@ -134,7 +124,7 @@ class _Cell:
         wanted = self._wanted
         with self._breakage_noted(), self._sampler:
             self._began = self._sampler.readings().began
-            self._transfers = transfers.CellTransfers(self._prefix, self._began)
+            self._transfers = CellTransfers(self._prefix, self._began, wanted.streams)
             try:
                 request = ClientRun(
                     tool=wanted.tool,
@@ -169,8 +159,8 @@ class _Cell:
         while not (self._transfers.exhausted or self._transfers.finished):
             self._site.check()
             now = time.monotonic()
-            self._take(self._client.events())
-            self._hear()
+            self._record_events(self._client.events())
+            self._record_copies()
             spent = now - self._began
             if now >= due:
                 due += max(UPDATE_SECONDS, spent / RARER_UPDATES_AFTER)
@@ -187,16 +177,15 @@ class _Cell:
 
     def _analysed(self, samples: NDArray[np.float64], interval: float) -> Steady:
         rtt = self._site.rtt_idle
-        first_files = self._transfers.first_files(self._wanted.streams)
-        settled = max(first_files, limits.ramp_seconds(self._wanted, rtt))
+        settled = max(self._transfers.first_files, limits.ramp_seconds(self._wanted, rtt))
         return analyse(samples, interval, self._measurement.confidence, rtt / 1000, settled)
 
-    def _take(self, events: Iterable[Event]) -> None:
+    def _record_events(self, events: Iterable[Event]) -> None:
         """Record events of the client; the file of an ended transfer is removed at once."""
         for event in events:
             self._transfers.add(event, self._site.received(event) if event["event"] == "end" else None)
 
-    def _hear(self) -> bool:
+    def _record_copies(self) -> bool:
         """Record copies that XRootD's monitoring has reported; return whether it reports those of this cell."""
         copies = self._site.copies()
         for copy in copies or ():
@@ -205,75 +194,82 @@ class _Cell:
 
     def stop(self) -> None:
         ended = self._readings.ended
-        self._unfinished = transfers.unfinished({}, self._prefix, self._began, ended)
-        self._heard = ended - self._began
-        """Time until which records of XRootD's monitoring were received, s since the cell's start."""
+        self._transfers.cut(ended)
         if self._broken:
             return
         with self._breakage_noted(), counters_read():
-            self._take(self._client.stop())
-            self._unfinished = transfers.unfinished(self._site.present(), self._prefix, self._began, ended)
+            self._record_events(self._client.stop())
+            self._transfers.cut(ended, self._site.present())
             self._after = self._site.totals()
-            self._hear_out()
+            self._await_last_copies()
             self._site.settle()
             self._site.check()
 
-    def _hear_out(self) -> None:
+    def _await_last_copies(self) -> None:
         """Wait for the last records of XRootD's monitoring, a second or two late, before servers may restart."""
-        monitored = self._hear()
+        monitored = self._record_copies()
         # Only a cell whose streams have all transferred their files waits.
         while monitored and self._transfers.finished and time.monotonic() < self._transfers.overdue:
             time.sleep(POLL)
-            self._hear()
-        self._heard = time.monotonic() - self._began
+            self._record_copies()
+        self._transfers.end_monitoring(time.monotonic())
 
     def check_silence(self) -> None:
         """If nothing arrived, check that servers and path answer, because a running process may hang."""
         last = goodput(self._readings, self._interval)[-math.ceil(SILENCE / self._interval) :]
         silent = not (self._transfers.finished or last.any())
         # With more time every stream would have given up.
-        self._transfers.exhausted |= silent and self._transfers.last_failed(self._wanted.streams)
-        if (silent or self._transfers.all_failed(self._wanted.streams)) and not self._broken:
+        self._transfers.exhausted |= silent and self._transfers.last_failed
+        if (silent or self._transfers.all_failed) and not self._broken:
             with self._breakage_noted():
                 self._site.ready()
         self._spoiled |= silent and bool(self._broken)
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> CellResult:
         samples = sampled_series(self._readings, self._interval)
         steady = self._analysed(samples["goodput"], self._interval)
         means = limits.means(samples, steady.warmup_samples)
         means |= {"rtt_idle": self._site.rtt_idle, "client_cores": self._site.client_cores}
-        summary = self._summary(samples, steady, means)
+        figures = self._figures(samples, steady, means)
         nothing = not samples["goodput"].any()
-        words = ""
-        for most_frequent, times in self._transfers.messages().most_common(1):
-            words = f"{times} × {most_frequent}" if times > 1 else most_frequent
+        words = self._transfers.most_frequent_message()
         worthless = bool(self._refused) or self._spoiled  # regardless of the samples
         if nothing and not (worthless or words):
             words = f"no byte arrived within {_duration(samples):.1f} s"
-        message = "; ".join(filter(None, [self._broken, self._refused or words]))
-        failed = worthless or self._transfers.all_failed(self._wanted.streams) or nothing
-        shares = {} if failed else self._attributed(samples, steady, summary)
-        limit, second = limits.binding(shares) if shares else (None, "")
-        summary |= {name: json_number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
-        flags = [] if worthless else self._flags(samples, steady, means, summary)
-        if self._site.path_slow and not failed:
-            flags.append("path_slow")
-        if self._broken:
-            flags.append(BROKEN)
+        failed = worthless or self._transfers.all_failed or nothing
+        shares = {} if failed else self._attributed(samples, steady, figures)
+        figures |= {name: json_number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
         found = self._site.bandwidth_found
-        return {
-            "status": "failed" if failed else "ok",
-            "message": message,
-            "flags": flags,
-            "limit": limit,
-            "limit_second": second,
-            "summary": summary | {"bandwidth_found": found and json_number(found, DIGITS)},
-            "samples": {name: _rounded(values) for name, values in samples.items()},
-            "transfers": self._transfers.to_columns(),
-        }
+        summary = Summary(figures | {"bandwidth_found": found and json_number(found, DIGITS)})
+        status: Status = "failed" if failed else "ok"
+        return CellResult(
+            status=status,
+            message="; ".join(filter(None, [self._broken, self._refused or words])),
+            flags=raised_flags(self._evidence(status, summary, samples, steady)),
+            limit=limits.binding(shares) if shares else None,
+            summary=summary,
+            samples={name: _rounded(values) for name, values in samples.items()},
+            transfers=self._transfers.to_columns(),
+        )
 
-    def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
+    def _evidence(self, status: Status, summary: Summary, samples: Series, steady: Steady) -> Evidence:
+        begun = (summary.transfers or 0) + (summary.transfers_failed or 0) + self._wanted.streams
+        sums = float(samples["goodput"].sum()), float(samples["wire_throughput"].sum())
+        return Evidence(
+            status=status,
+            summary=summary,
+            bandwidth=self._wanted.bandwidth,
+            precision=self._measurement.precision,
+            files=(self._measurement.files or 0) * self._wanted.streams,
+            counters=Counters(*sums, int(begun)),
+            steady=steady.steady,
+            short=steady.too_short,
+            slow_path=self._site.path_slow,
+            broken=bool(self._broken),
+            usable=not (self._refused or self._spoiled),
+        )
+
+    def _figures(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Figures:
         # The growth of counters over the cell; None for those without two readings.
         pairs = ((name, old, self._after.get(name)) for name, old in self._before.items())
         grown = {name: new - old for name, old, new in pairs if old is not None and new is not None}
@@ -301,15 +297,16 @@ class _Cell:
             figures[f"{side}_throttled"] = limits.counted_share(
                 totals[f"{side}_throttled_periods"], totals[f"{side}_periods"]
             )
-        counts: Summary = {name: totals[name] for name in TOTALS}
+        counts: Figures = {name: totals[name] for name in TOTALS}
         for name in COUNTS:
             count = float(samples[name].sum())
             counts[name] = None if math.isnan(count) else round(count)
-        summary: Summary = _figures(figures) | counts | self._of_transfers(steady)
+        of_transfers = self._transfers.summary(steady.warmup, files=self._wanted.layer != "network")
+        summary: Figures = _numbers(figures) | counts | _numbers(of_transfers)
         signs = limits.evidence(self._wanted, summary, means, totals, self._transfers.seconds())
-        return summary | _figures(signs)
+        return summary | _numbers(signs)
 
-    def _attributed(self, samples: Series, steady: Steady, summary: Summary) -> dict[str, float]:
+    def _attributed(self, samples: Series, steady: Steady, figures: Figures) -> dict[str, float]:
         """Attribute the time after the warm-up to limits; without samples no share is known."""
         after = {name: values[..., steady.warmup_samples :] for name, values in samples.items()}
         times = np.concatenate([[steady.warmup], after["time"]])
@@ -317,54 +314,9 @@ class _Cell:
         growth, ramp = limits.growth_seconds(self._wanted, rtt), limits.ramp_seconds(self._wanted, rtt)
         moving = np.ones(after["time"].size)
         if self._wanted.layer != "network":
-            files = self._transfers.columns(), self._unfinished
-            moving = transfers.moving_share(*files, self._wanted.streams, times, growth, ramp)
-        known = {name: math.nan if value is None else value for name, value in summary.items()}
+            moving = self._transfers.moving(times, growth, ramp)
+        known = {name: math.nan if value is None else value for name, value in figures.items()}
         return limits.attribute(self._wanted, after, moving, known)
-
-    def _of_transfers(self, steady: Steady) -> Summary:
-        ended, duration = self._transfers.columns(), self._readings.ended - self._readings.began
-        ok, streams = ended["ok"] > 0, self._wanted.streams
-        counted = np.count_nonzero(ok & (ended["end"] > steady.warmup))
-        files = math.nan if self._wanted.layer == "network" else counted / streams
-        shares = transfers.stream_bytes(ended, self._unfinished, streams, steady.warmup, duration)
-        return {
-            "fairness": json_number(transfers.fairness(shares), DIGITS),
-            "length_files": json_number(files, DIGITS),
-            "transfers": int(ok.sum()),
-            "transfers_failed": int((~ok).sum()),
-            "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
-            "xrootd_share": json_number(transfers.monitored_share(ended, self._heard), DIGITS),
-        }
-
-    def _flags(
-        self, samples: Series, steady: Steady, means: Mapping[str, float], summary: Summary
-    ) -> list[str]:
-        measurement, ended = self._measurement, summary["length_files"]
-        begun = (summary["transfers"] or 0) + (summary["transfers_failed"] or 0) + self._wanted.streams
-        headers = begun * HEADERS / BYTES / (_duration(samples) or math.nan)
-        files = (measurement.files or 0) * self._wanted.streams
-        flags = {
-            "not_steady": not steady.steady,
-            # NaN counts as wide
-            "wide_interval": not steady.half_width <= measurement.precision * steady.mean,
-            "too_short": steady.too_short,
-            "within_files": ended is not None and ended < FILES,
-            "transfers_failed": summary["transfers_failed"] != 0,
-            "files_missing": (summary["transfers"] or 0) < files,
-            "counters_disagree": counters_disagree(samples, means, headers),
-            "monitoring_disagrees": transfers.disagrees(summary["xrootd_share"]),
-            "machine_saturated": means["machine_cpu"] + means["machine_steal"] >= BUSY,
-            "disturbed": disturbed(*(summary[f"machine_{name}"] for name in ("others", "steal", "slowed"))),
-        }
-        return [name for name, raised in flags.items() if raised]
-
-
-def counters_disagree(samples: Series, means: Mapping[str, float], headers: float) -> bool:
-    """Return whether goodput and the path's rate differ by more than `headers` Gbit/s explain."""
-    # Over the whole cell, because buffers that filled during the warm-up make writes exceed arrivals later.
-    more = samples["goodput"].sum() > samples["wire_throughput"].sum() * COUNTING
-    return bool(more or means["goodput"] < PAYLOAD_SHARE * (means["wire_throughput"] - headers))
 
 
 def _duration(samples: Series) -> float:
@@ -377,8 +329,9 @@ def _largest_mean(values: NDArray[np.float64], length: int) -> float:
     return float(sliding_window_view(values, min(length, values.size)).mean(axis=-1).max())
 
 
-def _figures(values: Mapping[str, float]) -> Summary:
-    return {name: json_number(value, DIGITS) for name, value in values.items()}
+def _numbers(values: Mapping[str, float]) -> Figures:
+    """Round figures; counts remain exact."""
+    return {n: value if isinstance(value, int) else json_number(value, DIGITS) for n, value in values.items()}
 
 
 def _rounded(values: NDArray[np.float64]) -> list[Any]:

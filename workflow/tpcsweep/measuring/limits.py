@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import GBIT_PER_MS
+from tpcsweep.data.cell_result import Limit
 from tpcsweep.data.variables import SHARES
 from tpcsweep.measuring import tcp
 from tpcsweep.measuring.readings import Series, mean
@@ -143,10 +144,10 @@ def attribute(
     return shares
 
 
-def binding(shares: Mapping[str, float]) -> tuple[str, str]:
-    """Return the limit with the largest share, and another one within `NEAR` of it, or ""."""
+def binding(shares: Mapping[str, float]) -> Limit:
+    """Return the limit with the largest share, and another one within `NEAR` of it, if any."""
     first, second = sorted(shares, key=shares.__getitem__, reverse=True)[:2]
-    return first, second if shares[first] - shares[second] <= NEAR else ""
+    return Limit(first, second if shares[first] - shares[second] <= NEAR else "")
 
 
 def _connections(

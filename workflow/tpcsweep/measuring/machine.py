@@ -26,10 +26,6 @@ On a shared host, a single piece takes up to twice as long as the next, regardle
 THREAD_INTERVAL = 1.0  # seconds between looks at threads; each look reads a file for every thread
 SHARE = 0.005  # largest share of a core for looks at speed, and for looks at threads; slow looks become rarer
 PRESSURE = "/proc/pressure/cpu"
-DISTURBED_SHARE = 0.1
-"""Share of the machine's CPU time used by others or the hypervisor above which a cell is disturbed."""
-SLOWED = 0.5
-"""Slowdown of a piece of work, relative to the machine's fastest, above which a cell is disturbed."""
 
 
 class Condition(NamedTuple):
@@ -109,14 +105,6 @@ class Speed:
         # A clock that is too coarse for a piece of work reports zero.
         known = 0 < self._fastest < math.inf
         return self._last, self._last / self._fastest - 1 if known else None
-
-
-def disturbed(others: float | None, steal: float | None, slowed: float | None) -> bool:
-    """Return whether other work used the machine, by `machine_others`, `machine_steal`, `machine_slowed`.
-
-    Unknown values count as undisturbed.
-    """
-    return (others or 0.0) + (steal or 0.0) >= DISTURBED_SHARE or (slowed or 0.0) >= SLOWED
 
 
 def pressure(text: bytes) -> float:

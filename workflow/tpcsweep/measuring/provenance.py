@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tpcsweep.common import processes
 from tpcsweep.common.installation import CHECKOUT
+from tpcsweep.data.cell_result import Provenance
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import package_versions
 
@@ -41,12 +42,12 @@ def software(tools: Iterable[str]) -> dict[str, str]:
     return versions
 
 
-def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
+def workflow(site: Mapping[str, Any]) -> Provenance:
     """Return a site's provenance with this project's commit and software."""
     servers = {"xrootd": site["xrootd"]["version"]} if "xrootd" in site else {}
     ours = {name: version(name) for name in ("tpcsweep", "snakemake")}
     software = {**servers, **site["software"], "python": platform.python_version(), **ours}
-    return {**site, "commit": commit(), "software": software}
+    return cast(Provenance, {**site, "commit": commit(), "software": software})
 
 
 @cache

@@ -8,6 +8,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,24 +26,22 @@ TIMES = ("start", "first_byte", "end", "xrootd_begin", "xrootd_end")
 COLUMNS = (*WHOLE, *TIMES, "ok", "xrootd_direction")
 """All columns; the last two are numbers here and words in a cell's file."""
 DIRECTIONS = ("pull", "push")
-MONITORED = 0.01
-"""Tolerated relative difference of XRootD's sum of bytes and that of the files.
-Both count payload, so that they are equal unless a record is lost."""
-
 Columns = dict[str, NDArray[np.float64]]
 
 
 class CellTransfers:
     """Rows of ended transfers, stored as columns of 104 bytes a row, because an hour may have 10⁵ of them."""
 
-    def __init__(self, prefix: str, began: float) -> None:
+    def __init__(self, prefix: str, began: float, streams: int) -> None:
         """`began` is the cell's start by CLOCK_MONOTONIC; `prefix` is the start of its file names."""
-        self._prefix, self._began = f"{prefix}.", began
+        self._prefix, self._began, self._streams = f"{prefix}.", began, streams
         self._columns = {name: array("d") for name in COLUMNS}
         self._first_ends: dict[float, float] = {}  # end of the first transfer by stream
         self._failures: dict[int, str] = {}
         self._waiting: dict[str, int] = {}  # rows without a record of XRootD, by file name, oldest first
         self._early: dict[str, Copy] = {}  # records of transfers whose end is not yet known
+        self._unfinished: Columns = {}  # transfers that ran when the cell ended
+        self._duration = self._monitored_until = 0.0  # s since the cell's start
         self.exhausted = False  # whether every stream has given up
         self.finished = False  # whether every stream that has not given up has transferred all its files
 
@@ -106,21 +105,66 @@ class CellTransfers:
         missing = (end[row] for row in self._waiting.values() if ok[row] and math.isnan(begin[row]))
         return self._began + max(missing, default=-math.inf) + LATE
 
-    def all_failed(self, streams: int) -> bool:
-        """Return whether all `streams` gave up, or each had a failure and no transfer succeeded."""
+    @property
+    def all_failed(self) -> bool:
+        """Whether all streams gave up, or each had a failure and no transfer succeeded."""
         failed_in = set(self._columns["stream"])
-        return self.exhausted or (not any(self._columns["ok"]) and len(failed_in) == streams)
+        return self.exhausted or (not any(self._columns["ok"]) and len(failed_in) == self._streams)
 
-    def last_failed(self, streams: int) -> bool:
-        """Return whether the last ended transfer of each of `streams` failed."""
+    @property
+    def last_failed(self) -> bool:
+        """Whether the last ended transfer of each stream failed."""
         last = dict(zip(self._columns["stream"], self._columns["ok"], strict=True))
-        return len(last) == streams and not any(last.values())
+        return len(last) == self._streams and not any(last.values())
 
-    def first_files(self, streams: int) -> float:
-        """Return the second of the cell at which all `streams` had ended their first transfer; inf before."""
-        return max(self._first_ends.values()) if len(self._first_ends) == streams else math.inf
+    @property
+    def first_files(self) -> float:
+        """Second of the cell at which all streams had ended their first transfer; inf before."""
+        return max(self._first_ends.values()) if len(self._first_ends) == self._streams else math.inf
 
-    def columns(self) -> Columns:
+    def cut(self, ended: float, present: Mapping[str, Arrival] = MappingProxyType({})) -> None:
+        """Record the cell's end by CLOCK_MONOTONIC, and the arrivals by file name of transfers that still ran."""
+        self._duration = self._monitored_until = ended - self._began
+        rows = [
+            (
+                int(name.removeprefix(self._prefix).partition(".")[0]),
+                math.nan if arrival.first_byte is None else arrival.first_byte - self._began,
+                self._duration,
+                arrival.size,
+            )
+            for name, arrival in present.items()
+            if name.startswith(self._prefix)
+        ]
+        table = np.array(rows, dtype=float).reshape(-1, 4)
+        self._unfinished = dict(zip(("stream", "first_byte", "end", "size"), table.T, strict=True))
+
+    def end_monitoring(self, moment: float) -> None:
+        """Record the time by CLOCK_MONOTONIC until which records of XRootD's monitoring were received."""
+        self._monitored_until = moment - self._began
+
+    def summary(self, warmup: float, *, files: bool) -> dict[str, float]:
+        """Return the figures of transfers after the cell's end; NaN if unknown.
+
+        `warmup` is in s. Without `files`, transfers deliver to memory and end with the cell.
+        """
+        ended = self._ended()
+        ok = ended["ok"] > 0
+        counted = np.count_nonzero(ok & (ended["end"] > warmup))
+        brought = stream_bytes(ended, self._unfinished, self._streams, warmup, self._duration)
+        return {
+            "fairness": fairness(brought),
+            "length_files": counted / self._streams if files else math.nan,
+            "transfers": int(ok.sum()),
+            "transfers_failed": int((~ok).sum()),
+            "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
+            "xrootd_share": monitored_share(ended, self._monitored_until),
+        }
+
+    def moving(self, times: NDArray[np.float64], growth: float, ramp: float) -> NDArray[np.float64]:
+        """Return the `moving_share` of the streams between `times`, in s since the cell's start."""
+        return moving_share(self._ended(), self._unfinished, self._streams, times, growth, ramp)
+
+    def _ended(self) -> Columns:
         """Return all columns; NaN for unknown values."""
         return {name: np.array(values) for name, values in self._columns.items()}
 
@@ -128,8 +172,11 @@ class CellTransfers:
         start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
         return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
 
-    def messages(self) -> Counter[str]:
-        return Counter(self._failures.values())
+    def most_frequent_message(self) -> str:
+        """Return the most frequent message of failed transfers, with its number; "" without any."""
+        for message, times in Counter(self._failures.values()).most_common(1):
+            return f"{times} × {message}" if times > 1 else message
+        return ""
 
     def to_columns(self) -> dict[str, list[Any]]:
         """Return `transfers` of a cell's file: lists of equal length, null for unknown values."""
@@ -146,25 +193,6 @@ class CellTransfers:
 
     def _since(self, moment: float) -> float:
         return round(moment - self._began, 4)
-
-
-def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: float) -> Columns:
-    """Return rows of transfers that ran when the cell ended: `stream`, `first_byte`, `end` and `size`.
-
-    The cell lasted from `began` to `end`, by CLOCK_MONOTONIC. The names of its files begin with the prefix.
-    """
-    rows = [
-        (
-            int(name.removeprefix(f"{prefix}.").partition(".")[0]),
-            math.nan if arrival.first_byte is None else arrival.first_byte - began,
-            end - began,
-            arrival.size,
-        )
-        for name, arrival in present.items()
-        if name.startswith(f"{prefix}.")
-    ]
-    table = np.array(rows, dtype=float).reshape(-1, 4)
-    return dict(zip(("stream", "first_byte", "end", "size"), table.T, strict=True))
 
 
 def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:
@@ -228,24 +256,19 @@ def _seconds_since(moments: NDArray[np.float64], times: NDArray[np.float64]) -> 
     return np.asarray(passed * times - np.concatenate([[0.0], np.cumsum(moments)])[passed])
 
 
-def monitored_share(ended: Columns, heard: float) -> float:
+def monitored_share(ended: Columns, until: float) -> float:
     """Return the bytes of successful transfers by XRootD's monitoring over the bytes in their files.
 
     Transfers whose record may still arrive are excluded; a record that should have arrived counts as 0 bytes. The
     result is NaN if no record arrived, as for tools that make no third-party copies by HTTP. Records were received
-    until `heard`, in s since the cell's start.
+    `until`, in s since the cell's start.
     """
     told = np.isfinite(ended["xrootd_size"])
-    counts = (ended["ok"] > 0) & (told | (ended["end"] <= heard - LATE))
+    counts = (ended["ok"] > 0) & (told | (ended["end"] <= until - LATE))
     size = ended["size"][counts].sum()
     if not size or not told[counts].any():
         return math.nan
     return float(np.nansum(ended["xrootd_size"][counts]) / size)
-
-
-def disagrees(share: float | None) -> bool:
-    """Return whether a `monitored_share` is implausible; False if unknown."""
-    return share is not None and abs(share - 1) > MONITORED
 
 
 def _number(value: float, column: str) -> float | int | None:

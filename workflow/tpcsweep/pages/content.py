@@ -332,7 +332,7 @@ def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
 
 def _flag(flag: str) -> FlagWords:
     known = FLAGS[flag]
-    return {"grade": known.grade, "words": known.words, "meaning": known.meaning}
+    return {"grade": known.grade, "words": known.label, "meaning": known.meaning}
 
 
 def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> Again | None:

@@ -72,7 +72,7 @@ def disturbance(summary: xr.Dataset) -> str:
     if count <= _MANY_DISTURBED * every:
         return ""
     named = ", ".join(
-        f"{FLAGS[flag].words} ({int(held.sum())})" for flag, held in which.items() if held.any()
+        f"{FLAGS[flag].label} ({int(held.sum())})" for flag, held in which.items() if held.any()
     )
     return (
         f"The machine was busy or slow during {count} of {every} cells: {named}. Their throughput is that of the "
@@ -296,7 +296,7 @@ def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
     if not counts:
         yield Sentence(f"All {measured.sum()} cells are without a warning.", ())
         return
-    which = ", ".join(f"{FLAGS[flag].words} ({count})" for count, flag in counts)
+    which = ", ".join(f"{FLAGS[flag].label} ({count})" for count, flag in counts)
     text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid, and count in no finding: {which}."
     yield Sentence(text, _places(held))
 

@@ -9,6 +9,7 @@ Templates escape text from data.
 
 import json
 import os
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
@@ -16,7 +17,7 @@ from typing import Any, TypedDict
 import xarray as xr
 
 from tpcsweep.common.files import is_file, write_text
-from tpcsweep.data.cell_files import FILES
+from tpcsweep.common.installation import PACKAGE
 from tpcsweep.data.labels import TRANSFERS_GROUP
 from tpcsweep.data.opening import load, open_group
 from tpcsweep.pages.content import dataset_facts, page_content, sparkline
@@ -24,7 +25,7 @@ from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.rendering import render
 
 PAGE = "index.html"
-_FILES: Mapping[str, str] = FILES["page"]
+_FILES: Mapping[str, str] = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))["page"]
 
 
 class Section(TypedDict, total=False):

@@ -8,6 +8,7 @@ users.
 
 import json
 import shutil
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,7 +24,6 @@ import yaml
 from tpcsweep.common.extras import require_extra
 from tpcsweep.common.files import creating_folder, is_file, replacing_file
 from tpcsweep.common.installation import PACKAGE, SHIPPED
-from tpcsweep.data.cell_files import FILES
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.opening import open_group
 from tpcsweep.sweeps import citation
@@ -92,7 +92,8 @@ def copy_software(folder: Path) -> None:
 def _results(folder: Path) -> Iterator[_File]:
     """Yield the files of a results folder, except those older than its dataset."""
     made = (folder / "dataset.nc").stat().st_mtime
-    for pattern, about in FILES["crate"].items():
+    files = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))
+    for pattern, about in files["crate"].items():
         for file in sorted(folder.glob(pattern)):
             # Snakemake updates the times of a job's files one after the other; the list of holes precedes the dataset.
             current = file.stat().st_mtime + 1 >= made or pattern == "not_measured.json"

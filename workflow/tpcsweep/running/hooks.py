@@ -9,8 +9,7 @@ from typing import Literal
 from tpcsweep.common import processes, signals
 from tpcsweep.common.extras import MissingExtraError, missing_extras
 from tpcsweep.common.files import is_file
-from tpcsweep.data import cell_files
-from tpcsweep.running import live, progress, study_dataset
+from tpcsweep.running import live, progress, run_lock, staging, study_dataset
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
 from tpcsweep.running.studies import Studies
@@ -25,11 +24,11 @@ MOST_LINES = 3  # most lines about sweeps at the end of a run
 
 def begin_run(studies: Studies) -> None:
     """Lock the results, and try each testbed that will measure; exit the process if that fails."""
-    os.environ[study_dataset.CLEARS_AT_END] = "at its end"
+    os.environ[staging.CLEARS_AT_END] = "at its end"
     tried: set[str] = set()
     try:
         for study in studies.values():
-            cell_files.lock_results(study.folder)
+            run_lock.lock_results(study.folder)
         for measured in studies.measured:
             stale = len(studies.stale[measured.folder.name])
             config = {"config": measured.requested, "root": str(Path.cwd())}
@@ -39,7 +38,7 @@ def begin_run(studies: Studies) -> None:
             if stale and measured.testbed_file not in tried:
                 tried.add(measured.testbed_file)
                 _try(measured)
-    except (cell_files.ResultsError, OSError) as error:
+    except (run_lock.ResultsError, OSError) as error:
         sys.exit(str(error))
 
 
@@ -47,12 +46,12 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
     """Print results and pages, notify the user, and exit with 1 if cells could not be measured in a successful run."""
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
-        cell_files.empty_staging(study)
+        staging.empty(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     not_measured = 0
     for study in studies.sweeps:
         if not study.testbed.simulated:
-            study_dataset.clear_unmeasured(study)
+            staging.clear_unmeasured(study)
         status = count_cells(study)
         not_measured += status.not_measured
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
@@ -119,7 +118,7 @@ def _line(study: Configuration, status: Status) -> str:
     said = f"{status.measured} of {status.cells} cells {how}"
     said += f", {status.flagged} with a warning" if status.flagged else ""
     said += f", {status.failed} failed" if status.failed else ""
-    if holes := study_dataset.holes(study.folder):
+    if holes := staging.holes(study.folder):
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
         said += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
     return said

@@ -16,6 +16,7 @@ import orjson
 
 from tpcsweep.common.files import replacing_file, write_text
 from tpcsweep.common.numbers import short
+from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
 from tpcsweep.pages.rendering import render
 from tpcsweep.running.progress import exclusive, read_progress, time_left, until
@@ -52,10 +53,8 @@ def end_page(study: Configuration, line: str) -> None:
         (study.folder / _CELLS).unlink(missing_ok=True)
 
 
-def outcome(cell: dict[str, Any]) -> Outcome:
-    """Return the outcome of a cell, by the content of its file."""
-    loud = bool(graded(cell.get("flags", ()), "warning", "invalid"))
-    return str(cell["status"]), cell["summary"].get("throughput"), loud
+def outcome(cell: CellResult) -> Outcome:
+    return cell.status, cell.summary.throughput, bool(graded(cell.flags, "warning", "invalid"))
 
 
 def progress_line(study: Configuration) -> str:

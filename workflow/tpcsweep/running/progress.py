@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -67,7 +67,7 @@ class JobProgress:
         """`folder` is that of the study's results."""
         self._sweep, self._deployment, self._folder = sweep, deployment, folder
         self._began = time.monotonic()
-        self._ended: dict[str, tuple[str, float | None, list[str]]] = {}
+        self._ended: dict[str, tuple[str, float | None, Sequence[str]]] = {}
         self._skipped = 0
         with _state(folder) as self._run:
             self._run["deployments"].append(deployment)
@@ -104,7 +104,7 @@ class JobProgress:
         """Show the throughput of the current cell; `steady` is None while unknown."""
         self._draw("" if steady is None else f"{short(steady.mean)} Gbit/s after {seconds:.0f} s")
 
-    def end(self, cell: str, status: str, throughput: float | None, flags: list[str]) -> None:
+    def end(self, cell: str, status: str, throughput: float | None, flags: Sequence[str]) -> None:
         """Count an ended cell. A second call for a cell replaces its first result."""
         with _state(self._folder) as self._run:
             self._run["done"] += cell not in self._ended
@@ -131,7 +131,7 @@ class JobProgress:
         found = Counter(f for *_, flags in self._ended.values() for f in graded(flags, "warning", "invalid"))
         reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
         states = "".join(f", {count} {word}" for word, count in statuses.items() if count and word != "ok")
-        warnings = "".join(f", {count} {FLAGS[flag].words}" for flag, count in found.items())
+        warnings = "".join(f", {count} {FLAGS[flag].label}" for flag, count in found.items())
         took = time.monotonic() - self._began
         cells = f"{self._deployment}: {counted(statuses.total(), 'cell')}"
         self.print_line(f"{cells}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}")

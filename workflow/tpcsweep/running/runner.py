@@ -11,9 +11,9 @@ import math
 import shutil
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 
@@ -22,12 +22,13 @@ from tpcsweep.common.errors import BrokenError, FaultError
 from tpcsweep.common.extras import MissingExtraError
 from tpcsweep.common.numbers import BYTES
 from tpcsweep.data import cell_files
+from tpcsweep.data.cell_result import CellResult, Provenance
 from tpcsweep.data.flags import BROKEN, graded
 from tpcsweep.data.variables import CPU_LIMITS
 from tpcsweep.measuring import provenance
-from tpcsweep.running import live
+from tpcsweep.running import live, staging
 from tpcsweep.running.progress import JobProgress
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import Configuration, Specification, cell_spec
 from tpcsweep.sweeps.sweep import Cell
 from tpcsweep.testbeds import interface, kinds
 from tpcsweep.testbeds.interface import Deployment
@@ -56,9 +57,9 @@ class Task(NamedTuple):
     cell: Cell
     place: Path
     staged: Path
-    spec: dict[str, Any]
+    spec: Specification
     prefix: str  # start of the names of its destination files
-    earlier: dict[str, Any] | None = None  # first measurement, if the cell is repeated
+    earlier: CellResult | None = None  # first measurement, if the cell is repeated
 
     @property
     def current(self) -> bool:
@@ -74,7 +75,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     and commands are written to the folder `logs`. Raises one of `deployment_errors` if a removal failed.
     """
     tasks = _tasks(configuration, deployment)
-    stale = [task for task in tasks if not cell_files.publish(task.staged, task.place, task.spec)]
+    stale = [task for task in tasks if not staging.publish(task.staged, task.place, task.spec)]
     if not stale:
         return
     with signals.interruptible(), JobProgress(configuration.name, deployment, configuration.folder) as shown:
@@ -82,8 +83,8 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         job = _Job(configuration, deployment, stale, logs, shown)
         reason = job.measure()
         for task in stale:
-            if not cell_files.publish(task.staged, task.place, task.spec):
-                cell_files.write_placeholder(task.place, task.spec, reason or DAMAGED)
+            if not staging.publish(task.staged, task.place, task.spec):
+                staging.write_placeholder(task.place, task.spec, reason or DAMAGED)
         if missing := [task for task in job.remaining if task.earlier is None]:
             shown.skip(len(missing), reason)
     live.update_page(configuration, job.outcomes())
@@ -102,7 +103,7 @@ class _Job:
     ) -> None:
         self._configuration, self._tasks, self._shown = configuration, tasks, shown
         self.remaining = deque(tasks)
-        self._measured: dict[str, dict[str, Any]] = {}  # records of the cells that this job measured, by path
+        self._measured: dict[str, CellResult] = {}  # results of the cells that this job measured, by path
         self._retried = False
         self._testbed = kinds.load_testbed(configuration.testbed.kind)
         longest = configuration.sweep.measurement.bounds[1]
@@ -122,7 +123,7 @@ class _Job:
 
     def outcomes(self) -> dict[str, live.Outcome]:
         """Return the outcome of each cell by its path."""
-        return {path: live.outcome(record) for path, record in self._measured.items()} | {
+        return {path: live.outcome(result) for path, result in self._measured.items()} | {
             task.cell.path: ("not_measured", None, False) for task in self.remaining if task.earlier is None
         }
 
@@ -170,9 +171,9 @@ class _Job:
         if not self.remaining and not self._retried:
             self._retried = True
             measured = [task for task in self._tasks if task.cell.path in self._measured]
-            records = [self._measured[task.cell.path] for task in measured]
-            for index in cells_to_retry(records, self._configuration.sweep.retry_share):
-                self.remaining.append(measured[index]._replace(earlier=records[index]))
+            measurements = [self._measured[task.cell.path] for task in measured]
+            for index in cells_to_retry(measurements, self._configuration.sweep.retry_share):
+                self.remaining.append(measured[index]._replace(earlier=measurements[index]))
         return bool(self.remaining)
 
     def _cells(self, site: Deployment) -> tuple[bool, str]:
@@ -193,33 +194,33 @@ class _Job:
                     self.remaining.append(task)
                 return well, site.explain(error)
             self.remaining.popleft()
-            well = well or result["status"] == "ok"
-            if BROKEN in result["flags"]:
-                return well, result["message"]
+            well = well or result.status == "ok"
+            if BROKEN in result.flags:
+                return well, result.message
         return well, ""
 
-    def _cell(self, site: Deployment, task: Task, origin: dict[str, Any]) -> dict[str, Any]:
-        """Measure a cell, write it to staging, and return the result of the testbed's `measure`.
+    def _cell(self, site: Deployment, task: Task, origin: Provenance) -> CellResult:
+        """Measure a cell, write the better of its measurements to staging, and return the last one.
 
         Raises BrokenError if the measurement did not start, or the cell did not cause the deployment's failure.
         """
         self._shown.show_throughput(None, 0.0)
-        started = cell_files.utc_timestamp()
+        provenance: Provenance = {"started": cell_files.utc_timestamp(), **origin}
         asked, how = task.cell.parameters, self._configuration.sweep.measurement
-        result = self._testbed.measure(site, asked, how, task.prefix, self._shown.show_throughput)
-        record = cell_files.cell_record(task.spec, result, {"started": started, **origin})
+        measured = self._testbed.measure(site, asked, how, task.prefix, self._shown.show_throughput)
+        measured = kept = dataclasses.replace(measured, provenance=provenance)
         if task.earlier is not None:
-            record = better_measurement(task.earlier, record)
-        self._measured[task.cell.path] = record
-        cell_files.write_cell(task.staged, task.spec, record)
-        self._shown.end(task.cell.path, record["status"], record["summary"]["throughput"], record["flags"])
-        return result
+            kept = better_measurement(task.earlier, measured)
+        self._measured[task.cell.path] = kept
+        cell_files.write_cell(task.staged, task.spec, kept)
+        self._shown.end(task.cell.path, kept.status, kept.summary.throughput, kept.flags)
+        return measured
 
 
 def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
     tasks = []
     for number, cell in enumerate(configuration.grid.deployments[deployment]):
-        place, staged = configuration.cell_file(cell), cell_files.staged_file(configuration, cell)
+        place, staged = configuration.cell_file(cell), staging.staged_file(configuration, cell)
         tasks.append(Task(cell, place, staged, cell_spec(configuration, cell), f"c{number}"))
     return tasks
 
@@ -231,44 +232,39 @@ def _arriving(cell: Cell, seconds: float) -> int:
     return min(files, round(asked.bandwidth * BYTES * seconds))
 
 
-def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
+def cells_to_retry(measurements: Sequence[CellResult], share: float) -> list[int]:
     """Return indices of cells to repeat: failed ones first, then those with the most and gravest CAUSES.
 
-    Records are a deployment's cells as in their files. At most a `share` of them is chosen, rounded up.
+    Measurements are those of a deployment's cells. At most a `share` of them is chosen, rounded up.
     """
-    work = [_work(record) for record in records]
+    work = [_work(cell) for cell in measurements]
     fastest = min((value for value in work if value > 0), default=math.nan)
     wrong = []
-    for index, record in enumerate(records):
-        well, causes = record["status"] == "ok", [cause not in record["flags"] for cause in CAUSES]
+    for index, cell in enumerate(measurements):
+        well, causes = cell.status == "ok", [cause not in cell.flags for cause in CAUSES]
         if not (well and all(causes)) or work[index] >= (1 + SLOWER) * fastest:
             wrong.append((well, causes, -work[index] if work[index] > 0 else 0.0, index))
-    return [index for *_, index in sorted(wrong)[: math.ceil(share * len(records))]]
+    return [index for *_, index in sorted(wrong)[: math.ceil(share * len(measurements))]]
 
 
-def better_measurement(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+def better_measurement(earlier: CellResult, later: CellResult) -> CellResult:
     """Return the later of two measurements, unless it failed or has more warnings than the earlier one.
 
     Warnings in VARIATION do not count. If both have equally many and a CPU bound both, the measurement on the faster
-    machine is returned. Its `others` describes the other measurement: start, throughput with interval, speed of the
-    machine, flags and status. `attempts` of its summary counts both. Arguments are contents of cell files without the
-    specification.
+    machine is returned. Its `others` describes the other measurement, too.
     """
     worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
     kept, other = (earlier, later) if worse else (later, earlier)
-    figures = ("throughput", "throughput_low", "throughput_high", "throughput_freedom", "machine_work")
-    told = {"started": other["provenance"]["started"], "status": other["status"], "flags": other["flags"]}
-    told |= {name: other["summary"].get(name) for name in figures}
-    others = [*earlier.get("others", ()), told]
-    return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}
+    return dataclasses.replace(kept, others=[*earlier.others, other.as_other()])
 
 
-def _work(cell: Mapping[str, Any]) -> float:
+def _work(cell: CellResult) -> float:
     """Return the time for a fixed piece of work in ms; NaN if unknown, or if no CPU bound the cell."""
-    work = cell["summary"].get("machine_work") if cell.get("limit") in CPU_LIMITS else None
+    bound = cell.limit is not None and cell.limit.binding in CPU_LIMITS
+    work = cell.summary.machine_work if bound else None
     return math.nan if work is None else float(work)
 
 
-def _faults(cell: Mapping[str, Any]) -> tuple[bool, int, int]:
-    flags = set(cell["flags"]) - VARIATION
-    return cell["status"] != "ok", len(graded(flags, "invalid")), len(graded(flags, "warning"))
+def _faults(cell: CellResult) -> tuple[bool, int, int]:
+    flags = set(cell.flags) - VARIATION
+    return cell.status != "ok", len(graded(flags, "invalid")), len(graded(flags, "warning"))

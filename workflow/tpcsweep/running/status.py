@@ -16,8 +16,9 @@ from tpcsweep.common import locks
 from tpcsweep.common.numbers import counted, short
 from tpcsweep.data import cell_files
 from tpcsweep.data.cell_files import DamagedError, parse_cell
+from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
-from tpcsweep.running import progress, study_dataset
+from tpcsweep.running import progress, run_lock, staging
 from tpcsweep.sweeps.parameters import complete
 from tpcsweep.sweeps.study import Configuration, cell_spec
 
@@ -47,19 +48,19 @@ class Status:
 
 def count_cells(study: Configuration) -> Status:
     found: Counter[str] = Counter()
-    tried = {path for hole in study_dataset.holes(study.folder) for path in hole.cells}
+    tried = {path for hole in staging.holes(study.folder) for path in hole.cells}
     for path, content in current_contents(study):
         if content is None:
             found["not_measured" if path in tried else "left"] += 1
             continue
-        well = content.get("status") == "ok"
+        well = content.status == "ok"
         found["measured" if well else "failed"] += 1
-        found["flagged"] += well and bool(graded(content.get("flags", []), "warning", "invalid"))
+        found["flagged"] += well and bool(graded(content.flags, "warning", "invalid"))
     return Status(*(found[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
 
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
-    paths = (path for path, found in current_contents(study) if found and flag in found.get("flags", []))
+    paths = (path for path, found in current_contents(study) if found and flag in found.flags)
     files = (study.folder / "cells" / f"{path}.json" for path in paths)
     return [file for file in files if file.exists()]  # a new cell exists only in staging
 
@@ -76,7 +77,7 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
     ):
         rows.add_row(str(count), state, meaning)
     parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
-    for hole in study_dataset.holes(study.folder):
+    for hole in staging.holes(study.folder):
         parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
     if run := run_under_way(study.folder):
         parts += _run_lines(run)
@@ -87,7 +88,7 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
 
 def run_under_way(folder: Path) -> dict[str, Any]:
     """Return the pid and the state of the run under way in a results folder; {} if there is none."""
-    pid = locks.lock_holder(folder / cell_files.LOCK)
+    pid = locks.lock_holder(folder / run_lock.LOCK)
     return {} if pid is None else {"pid": pid, **progress.read_progress(folder)}
 
 
@@ -116,24 +117,23 @@ def _rate(rate: float | None, status: str) -> str:
     return f"{short(rate)} Gbit/s" if status == "ok" and rate is not None else status
 
 
-def current_contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield each cell's path and its file's content, staged or published, or None if it is not current."""
-    content: dict[str, Any] | None
+def current_contents(study: Configuration) -> Iterator[tuple[str, CellResult | None]]:
+    """Yield each cell's path and its result, staged or published, or None if there is no current one."""
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
         with file.open("rb") as lines:
             for cell in study.grid.cells:
-                content = None
+                result = None
                 with contextlib.suppress(DamagedError):  # also for a missing line
                     content = parse_cell(lines.readline())
-                current = content is not None and complete(content["spec"]) == cell_spec(study, cell)
-                yield cell.path, content if current else None
+                    if complete(content.spec) == cell_spec(study, cell):
+                        result = content.result
+                yield cell.path, result if isinstance(result, CellResult) else None
         return
     for cell in study.grid.cells:
-        content = None
-        for file in (study.cell_file(cell), cell_files.staged_file(study, cell)):
-            if content is None and not cell_files.stale(file, cell_spec(study, cell)):
-                # A concurrent run may move the file.
-                with contextlib.suppress(DamagedError, FileNotFoundError):
-                    content = cell_files.read_cell(file)
-        yield cell.path, content
+        result = None
+        if file_or_none := staging.current_file(study, cell):
+            # A concurrent run may move the file.
+            with contextlib.suppress(DamagedError, FileNotFoundError):
+                result = cell_files.read_cell(file_or_none).result
+        yield cell.path, result if isinstance(result, CellResult) else None

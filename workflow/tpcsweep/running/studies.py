@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import psutil
 
-from tpcsweep.data import cell_files
+from tpcsweep.running import run_lock, staging
 from tpcsweep.running.products import NOTEBOOKS
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import Configuration, cell_spec
@@ -98,7 +98,7 @@ class Studies(dict[str, Study]):
             for study in found.sweeps:
                 if study.testbed.simulated or found.stale[study.folder.name]:
                     require_supported(study)
-        except (ConfigurationError, cell_files.ResultsError) as error:
+        except (ConfigurationError, run_lock.ResultsError) as error:
             sys.exit(str(error))
         return found
 
@@ -143,7 +143,7 @@ class Studies(dict[str, Study]):
     @cached_property
     def stale(self) -> dict[str, list[Cell]]:
         """Stale cells of each measured study when the run was planned; reading all files takes seconds."""
-        return {study.folder.name: list(stale_cells(study)) for study in self.measured}
+        return {study.folder.name: list(staging.stale_cells(study)) for study in self.measured}
 
     def _damaged(self, study: Configuration) -> frozenset[str]:
         stale = self.stale[study.folder.name]
@@ -206,15 +206,8 @@ def deployment_digest(study: Configuration, deployment: str) -> str:
 
 def require_runnable(study: Configuration) -> None:
     """Raise ConfigurationError if the testbed cannot run the sweep. Measured sweeps without stale cells may stay."""
-    if study.testbed.simulated or any(stale_cells(study)):
+    if study.testbed.simulated or any(staging.stale_cells(study)):
         require_supported(study)
-
-
-def stale_cells(study: Configuration) -> Iterator[Cell]:
-    """Yield the cells of a measured study whose files are missing or not current."""
-    for cell in study.grid.cells:
-        if cell_files.stale(study.cell_file(cell), cell_spec(study, cell)):
-            yield cell
 
 
 def digest(content: Any) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from tpcsweep.sweeps.citation import Citation
-from tpcsweep.sweeps.parameters import CONDITIONS
 from tpcsweep.sweeps.sweep import Cell, Grid, Sweep
 from tpcsweep.sweeps.testbed_settings import Settings
 
@@ -76,18 +75,31 @@ def config_arguments(config: Mapping[str, object]) -> list[str]:
     return ["--config", *(f"{key}={value}" for key, value in config.items())]
 
 
-def cell_spec(configuration: Configuration, cell: Cell) -> dict[str, Any]:
+class Specification(TypedDict):
+    """What identifies a cell: everything that affects its measurement. It survives a round trip through JSON."""
+
+    format: int
+    sweep: str
+    parameters: dict[str, Any]  # all fields of `Parameters`
+    repetition: int
+    measurement: dict[str, Any]  # all fields of `Measurement`
+    testbed: dict[str, Any]  # name, kind and identity
+    conditions: NotRequired[Any]  # effects of the parameters on the testbed, if any
+
+
+def cell_spec(configuration: Configuration, cell: Cell) -> Specification:
     """Return the specification that a cell's file must contain. Other cells are stale.
 
-    The specification contains only what affects the measurement, so adding a value to an axis does not invalidate
-    existing cells. It survives a round trip through JSON.
+    It contains nothing of the grid's shape, so adding a value to an axis does not invalidate existing cells.
     """
-    conditions = configuration.testbed.conditions(cell.parameters)
-    return {
+    spec: Specification = {
         "format": FORMAT,
         "sweep": configuration.name,
         "parameters": cell.parameters.model_dump(),
         "repetition": cell.repetition,
-        **configuration.shared,
-        **({CONDITIONS: conditions} if conditions else {}),
+        "measurement": configuration.shared["measurement"],
+        "testbed": configuration.shared["testbed"],
     }
+    if conditions := configuration.testbed.conditions(cell.parameters):
+        spec["conditions"] = conditions
+    return spec

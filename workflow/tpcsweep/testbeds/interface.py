@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from tpcsweep.common.errors import BrokenError
 
 if TYPE_CHECKING:
+    from tpcsweep.data.cell_result import CellResult
     from tpcsweep.sweeps.parameters import DeploymentParameters
 
 
@@ -95,7 +96,7 @@ class Testbed(Protocol):
     def deployed(self, settings: Any, request: Request) -> AbstractContextManager[Any]:
         """Return a context manager that starts and verifies a deployment, and removes it completely."""
 
-    measure: Callable[..., dict[str, Any]]
+    measure: Callable[..., CellResult]
     """Measures or computes a cell of a running deployment; has the signature of `measuring.cell.measure`."""
 
     def reap(self, settings: Any) -> list[str]:

@@ -7,7 +7,6 @@ import math
 import zlib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from tpcsweep.common.extras import require_extra
+from tpcsweep.data.cell_result import Summary
 from tpcsweep.data.conditions import ALLOWED, ConditionError, rows_meeting
-from tpcsweep.data.flags import implausible
+from tpcsweep.data.flag_rules import Evidence, raised_flags
 from tpcsweep.data.folding import Folded, tabulate
 from tpcsweep.data.importing.import_settings import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.data.labels import IMPORTED, catalogue_attributes
@@ -96,14 +96,15 @@ def import_rows(
     width: Any = fixed.get("bandwidth", BANDWIDTH.at_most)
     if "bandwidth" in axes:
         width = np.asarray(axes["bandwidth"])[places[list(axes).index("bandwidth")]]
-    invalid = _implausible(figures, width)
+    flags = _flags(figures, width)
+    invalid = np.array(["implausible" in raised for raised in flags], bool)
     places_of = _places(chosen.index[invalid])
     notes += [f"figures that nothing can carry are flagged implausible: {places_of}"] if invalid.any() else []
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     record = {"file": file.name, "sha256": digest, "rows": len(table), "rows_imported": len(chosen)}
     record |= {"import": settings.model_dump(mode="json"), "notes": notes}
     attributes = _attributes(settings, file, name)
-    return tabulate(axes, [*places, repetition], figures, fixed, record, attributes, invalid)
+    return tabulate(axes, [*places, repetition], figures, fixed, record, attributes, flags)
 
 
 def import_notes(folded: Folded) -> list[str]:
@@ -184,11 +185,14 @@ def _drop_stray_intervals(
     low[stray] = high[stray] = np.nan
 
 
-def _implausible(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> NDArray[np.bool_]:
-    """Return for each row whether a cell of a sweep with these figures would be flagged."""
-    rows = pd.DataFrame(figures).to_dict("records")
-    known = ({name: value for name, value in row.items() if value == value} for row in rows)
-    return np.array([*map(partial(implausible, "ok"), known, np.broadcast_to(bandwidth, len(rows)))], bool)
+def _flags(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> list[tuple[str, ...]]:
+    """Return the flags of each row, as of a cell with these figures."""
+    widths = np.broadcast_to(bandwidth, len(figures["throughput"])).tolist()
+    flags = []
+    for row, width in zip(pd.DataFrame(figures).to_dict("records"), widths, strict=True):
+        known = {str(name): value for name, value in row.items() if value == value}
+        flags.append(raised_flags(Evidence(status="ok", summary=Summary(known), bandwidth=width)))
+    return flags
 
 
 def _require_few(axes: Mapping[str, tuple[Value, ...]], rows: int, file: Path) -> None:

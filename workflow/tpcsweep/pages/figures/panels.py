@@ -79,7 +79,7 @@ MARKS = {
     "failed": Mark("X", "failed"),
     "missing": Mark("o", "not measured"),
     **{
-        flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].words}", FLAGS[flag].grade == "invalid")
+        flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].label}", FLAGS[flag].grade == "invalid")
         for flag, marker in _MARKERS.items()
     },
 }

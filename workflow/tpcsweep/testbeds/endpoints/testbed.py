@@ -2,6 +2,7 @@
 """The endpoints testbed. A deployment consists of a folder at each end of a pair."""
 
 import contextlib
+import dataclasses
 import math
 import secrets as random
 import subprocess
@@ -15,6 +16,7 @@ import psutil
 
 from tpcsweep.common import processes, signals
 from tpcsweep.common.urls import MadeFolder, NewFolder, made_up
+from tpcsweep.data.cell_result import CellResult
 from tpcsweep.measuring import cell, provenance
 from tpcsweep.measuring.client.client_process import ClientError, process_channel
 from tpcsweep.measuring.tools.http_tpc import copy_headers
@@ -173,12 +175,12 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
 
 def measure(
     site: EndpointsSite, wanted: Parameters, how: Measurement, prefix: str, *shown: Any
-) -> dict[str, Any]:
+) -> CellResult:
     """Measure a cell like `measuring.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
     result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
-    words = [explained_copy(result["message"], wanted.copy_mode), site.unseen()]
-    return {**result, "message": "; ".join(filter(None, words))}
+    words = [explained_copy(result.message, wanted.copy_mode), site.unseen()]
+    return dataclasses.replace(result, message="; ".join(filter(None, words)))
 
 
 def reap(settings: Endpoints) -> list[str]:

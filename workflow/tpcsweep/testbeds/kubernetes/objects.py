@@ -68,7 +68,8 @@ REDIRECT_MEMORY = 0.25
 of them took less than 1 MiB, without sockets and TLS."""
 PARTS = (
     *("__init__.py", "common/*.py", "deploying/**/*.py", "measuring/**/*.py"),
-    *("data/__init__.py", "data/flags.py", "data/variables.py", "data/*.toml"),
+    *(f"data/{name}.py" for name in ("__init__", "cell_result", "flag_rules", "flags", "variables")),
+    "data/*.toml",
     *("testbeds/__init__.py", "testbeds/node/*.py"),
     *("testbeds/kubernetes/__init__.py", "testbeds/kubernetes/pod/*.py"),
 )

@@ -15,6 +15,7 @@ from kubernetes.client import V1Job, V1Pod, VersionApi
 
 from tpcsweep.common import signals
 from tpcsweep.common.errors import BrokenError, FaultError
+from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import BROKEN
 from tpcsweep.deploying.linux.sysctls import mismatches
 from tpcsweep.deploying.paths.network_path import Path, PathError, describe_limit
@@ -90,7 +91,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
             raise
 
 
-def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
+def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> CellResult:
     """Measure a cell as `measuring.cell.measure` does. An eviction or a lost node does not make it a failed one.
 
     Raises FaultError if the cluster has taken a pod away, or would, as its time is up; otherwise BrokenError.
@@ -98,8 +99,8 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
     if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
         raise FaultError("its pods may not run for longer (time_limit of the testbed)")
     result = cell.measure(site, wanted, how, *shown)
-    if BROKEN in result["flags"] and site.inbox.taken_away():
-        raise FaultError(result["message"])
+    if BROKEN in result.flags and site.inbox.taken_away():
+        raise FaultError(result.message)
     return result
 
 

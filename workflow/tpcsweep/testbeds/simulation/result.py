@@ -9,6 +9,8 @@ import numpy as np
 
 from tpcsweep.common import numbers
 from tpcsweep.common.numbers import GBIT
+from tpcsweep.data.cell_result import CellResult, Summary
+from tpcsweep.data.flag_rules import Evidence, raised_flags
 from tpcsweep.data.variables import SHARES, SUMMARY, TRANSFERS
 from tpcsweep.measuring.limits import NONE_FOUND, binding
 from tpcsweep.measuring.transfers import MOST_ROWS
@@ -28,7 +30,7 @@ _DERIVED = ("cell", "startup", "sending", "total", "rate")
 
 def results(
     wanted: Sequence[Parameters], settings: Simulation, measurement: Measurement
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[CellResult]:
     """Yield the results of cells as `measuring.cell.measure` returns them, at the model's fixed point.
 
     A cell is in steady state from its start to its end: it has no warm-up, and its goodput is constant. Intervals
@@ -47,10 +49,9 @@ def results(
     windowed = (at.stream >= at.window).tolist()
     for one, row, shared, by_window in zip(wanted, columns, shares, windowed, strict=True):
         bound = time_shares(shared, row["ramp"], by_window)
-        limit, second = binding(bound)
         rate, has_files = row["throughput"], one.layer != "network"
         counted = measurement.until == "files" and has_files
-        summary = {
+        known = {
             **row,
             "throughput_average": rate,
             "throughput_max": rate,
@@ -61,19 +62,20 @@ def results(
             **{name: bound[limit] for limit, name in SHARES.items()},
             **({} if one.cores else dict.fromkeys(("source_quota_used", "destination_quota_used"))),
         }
-        yield {
-            "status": "ok",
-            "message": "",
-            "flags": ["files_missing"] if counted and row["ended"] < (measurement.files or 0) else [],
-            "limit": limit,
-            "limit_second": second,
-            "summary": {name: _number(summary.get(name)) for name in SUMMARY},
-            "samples": {
+        summary = Summary({name: _number(known.get(name)) for name in SUMMARY})
+        files = (measurement.files or 0) * one.streams if counted else 0
+        evidence = Evidence(status="ok", summary=summary, bandwidth=one.bandwidth, files=files)
+        yield CellResult(
+            status="ok",
+            flags=raised_flags(evidence),
+            limit=binding(bound),
+            summary=summary,
+            samples={
                 "time": [_number((place + 1) * row["step"]) for place in range(row["count"])],
                 "goodput": [_number(rate)] * row["count"],
             },
-            "transfers": _listed(one, row["ended"] if counted else 0, rate, row["setup"]),
-        }
+            transfers=_listed(one, row["ended"] if counted else 0, rate, row["setup"]),
+        )
 
 
 def course(throughput: Array, cells: ModelCells, measurement: Measurement) -> tuple[Array, Array]:

@@ -5,13 +5,15 @@ import hashlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tpcsweep.common.files import replacing_file
-from tpcsweep.data.cell_files import DamagedError, cell_record, format_cell, parse_cell, utc_timestamp
+from tpcsweep.data.cell_files import DamagedError, format_cell, parse_cell, utc_timestamp
+from tpcsweep.data.cell_result import Provenance
 from tpcsweep.measuring import provenance
 from tpcsweep.sweeps.parameters import complete
 from tpcsweep.sweeps.study import Configuration, cell_spec
@@ -87,7 +89,7 @@ def _lines(file: Path) -> Iterator[tuple[bytes, tuple[Path, int, int]]]:
     with file.open("rb") as source:
         for text in source:
             with suppress(DamagedError, TypeError):
-                yield _key(parse_cell(text)["spec"]), (file, start, len(text.rstrip(b"\n")))
+                yield _key(parse_cell(text).spec), (file, start, len(text.rstrip(b"\n")))
             start += len(text)
 
 
@@ -98,10 +100,10 @@ def _computed(configuration: Configuration, cells: Sequence[Cell], processes: in
     model = provenance.workflow({"software": {}, **origin(settings)})
 
     def lines(part: Sequence[Cell]) -> list[bytes]:
-        about = {"started": utc_timestamp(), **model}
+        about: Provenance = {"started": utc_timestamp(), **model}
         computed = results([cell.parameters for cell in part], settings, measurement)
         pairs = zip((cell_spec(configuration, cell) for cell in part), computed, strict=True)
-        return [format_cell({"spec": spec, **cell_record(spec, result, about)}) for spec, result in pairs]
+        return [format_cell(spec, replace(result, provenance=about)) for spec, result in pairs]
 
     parts = [cells[first : first + AT_ONCE] for first in range(0, len(cells), AT_ONCE)]
     with ThreadPoolExecutor(processes) as pool:  # numpy lets threads run in parallel
