@@ -25,7 +25,7 @@ from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.rendering import render
 
 PAGE = "index.html"
-_FILES: Mapping[str, str] = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))["page"]
+_FILES: Mapping[str, str] = tomllib.loads((PACKAGE / "data/results.toml").read_text(encoding="utf-8"))["page"]
 
 
 class Section(TypedDict, total=False):

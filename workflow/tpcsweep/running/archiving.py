@@ -92,7 +92,7 @@ def copy_software(folder: Path) -> None:
 def _results(folder: Path) -> Iterator[_File]:
     """Yield the files of a results folder, except those older than its dataset."""
     made = (folder / "dataset.nc").stat().st_mtime
-    files = tomllib.loads((PACKAGE / "results.toml").read_text(encoding="utf-8"))
+    files = tomllib.loads((PACKAGE / "data/results.toml").read_text(encoding="utf-8"))
     for pattern, about in files["crate"].items():
         for file in sorted(folder.glob(pattern)):
             # Snakemake updates the times of a job's files one after the other; the list of holes precedes the dataset.
