@@ -3,12 +3,12 @@ SHELL := /bin/bash
 BIN := .venv/bin
 # Another Debian than this machine's, for test-on.
 SUITE := trixie
-# Files of each kind that the fuzzer tries.
+# Files of each kind for the fuzzer.
 INPUTS := 4000
 # The length of a campaign. ITERATIONS=60 counts iterations instead.
 MINUTES := 30
 ITERATIONS :=
-# The same makes the same choices, of the fuzzer and of a campaign.
+# The same seed makes the same choices, in the fuzzer and in a campaign.
 SEED := 0
 SIDE_BY_SIDE := --numprocesses=$$(nproc) --maxprocesses=8
 
@@ -22,10 +22,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The script first checks whether this checkout, interpreter and requirements are installed already.
-setup: ## set up what a sweep needs; EXTRAS="parquet zarr" (or all) adds extras
+setup: ## set up everything for a sweep; EXTRAS="parquet zarr" (or all) adds extras
 	@envs/setup.sh $(EXTRAS)
 
-setup-test: ## set up what tests and linters need: every extra too
+setup-test: ## set up everything for tests and linters, with every extra
 	@envs/setup.sh test $(EXTRAS)
 
 # In parallel: two halves of the tests, each about as long as the other.
@@ -59,7 +59,7 @@ test-on: setup-test ## set-up, a sweep and a part of the tests on a bare Debian,
 test-cluster: compiled ## the tests on Kubernetes; needs root and Go
 	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=15 --durations-min=5
 
-campaign: setup-test ## do something to a sweep at random, MINUTES=30 or ITERATIONS=60, SEED=0, and count what is lost; needs root
+campaign: setup-test ## inject random faults into a sweep, MINUTES=30 or ITERATIONS=60, SEED=0, and count losses; needs root
 	$(BIN)/python -m tests.real.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))
 
 campaign-cluster: compiled ## the campaign on Kubernetes, MINUTES=30 or ITERATIONS=60, SEED=0; needs root and Go
@@ -68,7 +68,7 @@ campaign-cluster: compiled ## the campaign on Kubernetes, MINUTES=30 or ITERATIO
 coverage: setup-test ## which lines the tests in test-machine run
 	$(BIN)/python -m pytest tests/unit tests/programs tests/real --cov=tpcsweep --cov-report=term
 
-# Set-up takes minutes the first time: what is lacking is said before.
+# Check programs first, because set-up takes minutes.
 cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/kubernetes.md; needs root and Go
 	@tests/cluster/local/needs.sh
 	$(MAKE) setup-test
@@ -83,8 +83,8 @@ docs: setup-test ## write the parts of pages and the schemas that follow from th
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/schemas.py
 
-# It is said of every link that leads nowhere, and of every docstring that cannot be read.
-docs-site: setup-test ## the documentation as a site, build/site/index.html; to read it takes no network
+# Fails on broken links and unreadable docstrings.
+docs-site: setup-test ## the documentation as a site that needs no network: build/site/index.html
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -c docs . build/site
 
 lint: setup-test ## formatters, linters, types, import contracts, language
@@ -96,7 +96,7 @@ lint: setup-test ## formatters, linters, types, import contracts, language
 	$(BIN)/snakemake --lint
 	$(BIN)/python docs/prose.py
 
-# Each is held to the versions of those before it, so that all may be installed together; the validator is by itself.
+# Each list uses the versions of the lists before it, so that all may be installed together, except the validator's.
 lock: setup ## pin the Python requirements again
 	held=(); \
 	for list in installer requirements requirements-{history,parquet,crate,zarr,slurm,test,docs}; do \

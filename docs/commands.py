@@ -26,7 +26,6 @@ from tpcsweep.testbeds.kubernetes.placements import Origin, Placement, Role, Sid
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair, Paths
 from tpcsweep.testbeds.loading import WorkflowSettings, load
 from tpcsweep.testbeds.netns.settings import Netns
-from tpcsweep.testbeds.simulation.settings import Simulation
 
 DOCS = Path(__file__).parent
 COMMON = {"--sweep", "--testbed", "--results", "--json", "--help"}
@@ -107,30 +106,31 @@ def sweeps() -> str:
 
 
 def commands() -> str:
-    """Return a section for each command of `tpcsweep`: usage, purpose, options of its own, and examples."""
+    """Return a table of the commands of `tpcsweep` with purpose and options of their own, and all examples."""
     group = click.Context(main, info_name="tpcsweep", **main.context_settings)
-    sections = []
+    rows, examples = [], []
     for name in main.list_commands(group):
         command = main.get_command(group, name)
         assert command is not None and command.help is not None
         purpose, *_ = command.help.split("\n\n")
         example = command.help.partition("Example: ")[2].split("\n\n")[0]
-        examples = "\n".join(line.strip() for line in example.strip().splitlines())
-        text = f"### {name}\n\n{' '.join(purpose.split())}\n\n```\n{examples}\n```"
-        if options := "\n".join(_options(command, click.Context(command, group, name))):
-            text += f"\n\n{options}"
-        sections.append(text)
-    return "\n\n".join(sections)
+        examples += [line.strip() for line in example.strip().splitlines()]
+        rows.append((f"`{name}`", " ".join(purpose.split()), ", ".join(_options(command))))
+    return (
+        table("| command | purpose | options of its own |", rows)
+        + "\n\n```\n"
+        + "\n".join(examples)
+        + "\n```"
+    )
 
 
-def _options(command: click.Command, context: click.Context) -> Iterable[str]:
+def _options(command: click.Command) -> Iterable[str]:
     asked = Parameters.model_fields if isinstance(command, QuestionCommand) else {}
-    for option in command.get_params(context):
+    for option in command.params:
         if isinstance(option, click.Option) and option.name not in asked and COMMON.isdisjoint(option.opts):
-            words, text = option.get_help_record(context) or ("", "")
-            yield f"- `{words}`: {text}"
+            yield f"`{max(option.opts, key=len)}`"
     if asked:
-        yield "- `--PARAMETER VALUE`: Value of any parameter of sweeps, such as `--rtt 40ms` or `--tool curl`."
+        yield "`--PARAMETER VALUE`"
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
@@ -144,7 +144,6 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "placement": partial(settings, Role, Placement),
         "side": partial(settings, Side),
         "origin": partial(settings, Origin),
-        "simulation": partial(settings, Simulation),
     },
     "sweeps.md": {"parameters": parameters, "measurement": partial(settings, Measurement)},
     "data.md": {"import": partial(settings, Import), "columns": partial(settings, Axis)},

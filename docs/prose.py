@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the language of docs, docstrings and comments: `python docs/prose.py`, part of `make lint`.
+"""Check the language of docs, docstrings, comments, errors and names of tests: `python docs/prose.py` in `make lint`.
 
-Three turns of phrase make sentences hard to read: the word "what" in place of a noun, sentences that begin with a
-preposition or a pronoun, and rare words. Their shares over all docs, and over all code, may not exceed `AIMS`; those of
-one file may be three times as large. Every place in a file with more is printed.
+Four turns of phrase make sentences hard to read: the word "what" in place of a noun, sentences that begin with a
+preposition or a pronoun, rare words, and words that lend a voice to programs. Their shares over all docs, over all
+docstrings and comments, over the comments of build files and over all texts of errors may not exceed `AIMS`; those of
+one file may be three times as large. Every place in a file with more is printed. Of the names of tests, only the
+share with a voice or a rare word counts.
 """
 
 from __future__ import annotations
@@ -26,9 +28,17 @@ KINDS = {
         r"|besides?|aside|as of)\b",
         re.IGNORECASE,
     ),
+    "voice": re.compile(
+        r"\b(told|(?:is|are|was|be) said|said (?:of|to)|hears?|heard|obeys?|obeyed|performs?|performed|poked?"
+        r"|who (?:asks|knows|waits|wants))\b",
+        re.IGNORECASE,
+    ),
 }
-AIMS = {"what": 0.002, "start": 0.01, "rare": 0.0003}
-"""Largest shares: of words, of sentences, and of words."""
+AIMS = {"what": 0.002, "start": 0.01, "rare": 0.0003, "voice": 0.0002}
+"""Largest shares: of words, of sentences, of words, and of words."""
+NAMES = 0.04
+"""Largest share of the names of tests that have a voice or a rare word."""
+ODD_NAME = re.compile(r"_(told|said|hears?|heard|obeys?|performs?|poked|who|whom|whoever|anew|lest)(?=_|$)")
 FILE = 3
 FEW = 2
 """Places that a short file may have anyway."""
@@ -57,7 +67,12 @@ def too_many(texts: Mapping[Path, list[str]], factor: int, few: int) -> list[str
     """Return the kinds whose share over some texts is larger than `factor` times its aim, in more than `few` places."""
     parts = [part for text in texts.values() for part in text]
     words = sum(len(WORD.findall(part)) for part in parts)
-    whole = {"what": words, "rare": words, "start": sum(len(part.split()) > 3 for part in parts)}
+    whole = {
+        "what": words,
+        "rare": words,
+        "voice": words,
+        "start": sum(len(part.split()) > 3 for part in parts),
+    }
     counts = dict.fromkeys(KINDS, 0)
     for kind, _ in places(parts):
         counts[kind] += 1
@@ -76,22 +91,61 @@ def written_in(source: str) -> str:
     return "\n\n".join([*(text for text in nodes if isinstance(text, str)), *comments])
 
 
+def errors_in(source: str) -> str:
+    """Return the texts of the errors that a Python file raises or returns, a paragraph each."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Raise)
+        or (
+            isinstance(node, ast.Call)
+            and re.search(r"(Error|Problem|Quantity|fault|refused?)$", ast.unparse(node.func))
+        )
+    ]
+    texts = {
+        (part.lineno, part.col_offset): part.value
+        for call in calls
+        for part in ast.walk(call)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    }
+    return "\n\n".join(texts.values())
+
+
+def comments_in(lines: str) -> str:
+    """Return the comments of a Makefile or a TOML file, a paragraph each."""
+    return "\n\n".join(re.findall(r"(?m)(?:^|\s)##? (.+)$", lines))
+
+
+def odd_names(sources: Mapping[Path, str]) -> list[str]:
+    """Return the names of tests that have a voice or a rare word, if they are more than `NAMES` of all."""
+    names = [
+        (path, name) for path, text in sources.items() for name in re.findall(r"(?m)^def (test_\w+)", text)
+    ]
+    odd = [f"{path.relative_to(ROOT)}: {name}" for path, name in names if ODD_NAME.search(name)]
+    return odd if len(odd) > NAMES * len(names) else []
+
+
 def main() -> None:
-    """Print what is wrong; exit with 1 if anything is."""
+    """Print every place that is hard to read; exit with 1 if there are too many."""
     files = [
         path
         for suffix in ("md", "py")
         for path in ROOT.rglob(f"*.{suffix}")
         if not LEFT_OUT & {*path.relative_to(ROOT).parts}
     ]
-    code = {
-        path: sentences(written_in(path.read_text()))
-        for path in files
-        if path.is_relative_to(ROOT / "workflow") and path.suffix == ".py"
+    python = {path: path.read_text() for path in files if path.suffix == ".py"}
+    package = {path: text for path, text in python.items() if path.is_relative_to(ROOT / "workflow")}
+    checked = {
+        "docs": {path: sentences(path.read_text()) for path in files if path.suffix == ".md"},
+        "docstrings and comments": {path: sentences(written_in(text)) for path, text in package.items()},
+        "errors": {path: sentences(errors_in(text)) for path, text in package.items()},
+        "build files": {
+            ROOT / name: sentences(comments_in((ROOT / name).read_text()))
+            for name in ("Makefile", "pyproject.toml")
+        },
     }
-    docs = {path: sentences(path.read_text()) for path in files if path.suffix == ".md"}
-    wrong = []
-    for name, texts in (("docs", docs), ("docstrings and comments", code)):
+    wrong = odd_names({path: text for path, text in python.items() if path.is_relative_to(ROOT / "tests")})
+    for name, texts in checked.items():
         wrong += [f"{name}: too many of kind {kind!r}" for kind in too_many(texts, 1, 0)]
         for path, parts in texts.items():
             kinds = too_many({path: parts}, FILE, FEW)

@@ -134,7 +134,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_a_rule_forbids_is_told_at_once_and_once(name: str, ruled: Space, tmp_path: Path) -> None:
+def test_a_forbidden_pod_is_reported_at_once_and_once(name: str, ruled: Space, tmp_path: Path) -> None:
     changes, words = BROKEN[name]
     parameters = {**ONE, "cores": 0.5, "streams": [1, 2]}
     sweep = ruled.sweep(tmp_path, ruled_testbed(ruled, **changes), parameters=parameters)

@@ -29,7 +29,7 @@ def test_the_notebook_makes_the_table_of_the_page(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(ROOT / "studies/blind_prediction")
     found = executed(ROOT / "studies/blind_prediction/blind_prediction.ipynb", folder=str(tmp_path))["table"]
     assert pd.read_csv(tmp_path / "predictions.csv")["by"].unique().tolist() == list(blind.predictors())
-    text = (ROOT / "docs/studies.md").read_text()
+    text = (ROOT / "studies/blind_prediction/README.md").read_text()
     row = r"^\| (\d) \| [^|]+ \| ([\d.]+) [^|]*\| ([\d.]+) [^|]*\| ([\d.]+) [^|]*\|$"
     said = np.array(re.findall(row, text, re.MULTILINE), float)
     computed = found.pivot_table("median", ["figure", "stated"], "by", sort=False)[list(blind.predictors())]

@@ -18,7 +18,6 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from tpcsweep.cli import main
 
-from tests.support.commands import tpcsweep
 from tests.support.made_up import write_results
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT
@@ -37,11 +36,6 @@ AXES = {"origins": [1, 2], "cores": [0.15, 0.6], "rtt": [5.0, 50.0], "streams": 
 QUICK = ("page", "claims", "compare", "plan", "export", "history")
 """Commands that answer in seconds, `plan` if the folder has fits: they run if the data that pages name are here."""
 PROFILES = ("--profile", "--report", "--software-deployment-method", "-s")
-WRITTEN = {
-    "recommendations.json": "plan 50Mbit/s --rtt 40ms --recommend results/demo -o .",
-    "surface.zarr": "export zarr examples/surface.nc",
-}
-"""Files that Python on a page reads, with the command that writes each."""
 PLACEHOLDER = re.compile(r"\b(NAME|CELL|FILE|PATH|RESULTS|TARGET|FORMAT)\b|…")
 
 
@@ -84,10 +78,6 @@ def here(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("here")
 def test_python_runs(page: str) -> None:
-    text = (ROOT / page).read_text()
-    for file, arguments in WRITTEN.items():
-        if file in text:
-            assert tpcsweep(*arguments.split()).exit_code == 0
     names: dict[str, object] = {}
     for where, text in blocks("python"):
         if where == page:
@@ -149,7 +139,13 @@ def test_settings_are_parts_of_files_that_a_schema_accepts() -> None:
     assert wrong == []
 
 
-FOREIGN = {"profile directory given", "No space left on device", "no space left", "memory or disk"}
+FOREIGN = {
+    "has older modification time",
+    "than input",
+    "No space left on device",
+    "no space left",
+    "memory or disk",
+}
 """Words of Snakemake, the kernel and tools."""
 
 

@@ -77,7 +77,7 @@ def test_plan_says_nearly_the_same(notebook: dict[str, Any]) -> None:
 
 
 def test_the_page_has_what_the_equation_says(notebook: dict[str, Any]) -> None:
-    text = (ROOT / "docs/studies.md").read_text()
+    text = (ROOT / "studies/equation/README.md").read_text()
     rows = re.findall(r"^\| (\d+) Gbit/s \| (\d+) ms \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
     columns = ["target (Gbit/s)", "RTT (ms)", "cores", "origins", "streams"]
     assert np.array(rows, float) == pytest.approx(notebook["scale"][columns].to_numpy(), rel=0.1)

@@ -107,7 +107,7 @@ def test_every_figure_has_a_sweep_and_is_listed_with_a_testbed_that_simulates_it
         assert check(study) == []
 
 
-def test_every_claim_is_carried_by_a_figure_or_said_not_to_be() -> None:
+def test_every_claim_has_a_figure_or_a_reason_without_one() -> None:
     shown = {name for figure in FIGURES.values() for name in figure.claims}
     tabled = {row["claim"] for row in terena2005([])}
     elsewhere = {name for name, claim in CLAIMS.items() if claim.elsewhere}
@@ -241,7 +241,7 @@ def test_one_factor_scales_rates_and_sizes_and_is_written(scale: str, name: str,
     assert again.measurement == smaller.measurement
 
 
-def test_what_a_smaller_machine_has_not_is_said_and_the_factor_one_leaves_a_sweep_as_it_is() -> None:
+def test_scale_notes_name_deviations_and_factor_one_changes_nothing() -> None:
     same, after = (scaled(sweep("chep2023_fig4"), by, "netns") for by in ("1/1", "1/150"))
     assert same.model_copy(update={"scale": None}) == sweep("chep2023_fig4")
     assert same.scale.notes == ()

@@ -144,7 +144,7 @@ def test_nothing_is_wider_than_a_phone(first_page: Path) -> None:
     assert layout["cells"] == 64
 
 
-def test_it_is_dark_for_who_asks(first_page: Path) -> None:
+def test_the_page_is_dark_on_request(first_page: Path) -> None:
     for is_dark in (False, True):
         with visiting(first_page, dark=is_dark) as visit:
             ink, paper = map(sum, visit.run(COLOURS))

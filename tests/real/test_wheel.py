@@ -31,7 +31,6 @@ NOT_HERE = {
     "make sweep": CHECKOUT,
     "make test": CHECKOUT,
     "make help": CHECKOUT,
-    "make": CHECKOUT,
     'make setup EXTRAS="parquet zarr"': CHECKOUT,
     "python -m benchmarks.outside": CHECKOUT,
     "python3 -m venv .venv && .venv/bin/pip install .": INSTALLS,

@@ -248,7 +248,9 @@ def test_more_than_the_path_carries_is_flagged(measured: Measured, monkeypatch: 
         ({"path_slow": True}, "ok", "", ["path_slow"]),
     ],
 )
-def test_whatever_fails_is_said(measured: Measured, what: Any, status: str, message: str, flags: Any) -> None:
+def test_every_failure_has_a_message(
+    measured: Measured, what: Any, status: str, message: str, flags: Any
+) -> None:
     found, _ = measured(TEN, **what)
     assert (found["status"], found["message"]) == (status, message)
     assert flags is None or found["flags"] == flags

@@ -134,14 +134,14 @@ def test_a_quota_that_the_kernel_refuses_is_named(group: Cgroup) -> None:
         group.limit(Quota(5_000, 100_000))
 
 
-def test_what_no_quota_can_be_is_refused(root: Path) -> None:
+def test_impossible_quotas_are_refused(root: Path) -> None:
     assert problems(root, "parameters: {cores: [0.003, 0.5], origins: [1, 3, 4]}") == [
         "config/sweeps/one.yaml: parameters.cores[0]: given 0.003 with origins 4, allowed: at least 0.004, as each "
         "origin gets an equal share, and the kernel has no quota of less than 1 ms in a second"
     ]
 
 
-def test_cells_with_the_usual_period_are_what_they_were(root: Path) -> None:
+def test_the_default_period_adds_no_condition(root: Path) -> None:
     # The first cannot be measured, and may be looked at.
     few = loaded(root, "parameters: {cores: [0.001, 0.02, 0.2, 0.4, null], origins: 4}")
     conditions = [cell_spec(few, cell).get("conditions") for cell in few.grid.cells]

@@ -296,7 +296,7 @@ def test_curves_that_miss_one_over_rtt_on_either_side_do_not_make_it_up_together
     assert judged.effect.interval.value == pytest.approx(-1, abs=0.05)
 
 
-def test_where_data_are_from_is_said_in_every_verdict() -> None:
+def test_every_verdict_names_the_source_of_its_data() -> None:
     for kind, data in {"netns": "measured", "simulation": "simulated", "imported": "imported"}.items():
         ds = world(RTTS, 1.0, kind=kind)
         assert {verdict(name, ds).data for name in ("chep2023.tc_residue", "chep2023.rtt_fivefold")} == {data}

@@ -137,7 +137,7 @@ def test_one_cell_that_differs_is_named() -> None:
     assert gate_failures(found, 0.9) == [said]
 
 
-def test_a_difference_at_one_rtt_is_said_though_neither_cells_nor_their_mean_tell() -> None:
+def test_a_difference_at_one_rtt_alone_is_named() -> None:
     """The cells of one RTT are half as fast, and the other 40 as fast or somewhat faster."""
     base, new = made(1, repetitions=2), made(2, repetitions=2)
     half, others = np.linspace(0.42, 0.58, 8), np.tile([1.0, 1.18], 4)
@@ -243,7 +243,7 @@ def test_repetitions_on_one_side_alone_are_used() -> None:
     assert (cells["freedom"] >= 3).all()
 
 
-def test_what_is_not_common_is_said() -> None:
+def test_values_of_one_side_alone_are_named() -> None:
     base = made(1).isel(streams=slice(0, 6)).assign_coords(tool="curl", mtu=9000)
     new = made(2).isel(streams=slice(2, 8), rtt=[0, 2]).assign_coords(tool="gfal-copy")
     compared = compare(base, new)

@@ -216,7 +216,7 @@ def test_a_wrong_testbed_is_refused(root: Path, text: str, message: str) -> None
     assert errors(root, testbed=text) == [f"config/testbeds/one.yaml: {message}"]
 
 
-def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
+def test_all_mistakes_are_reported_at_once(root: Path) -> None:
     found = errors(root, "parameters: {rtt: [-1, 5, x], streams: 0, corse: 1}\nseed: a\n", "kind: netn\n")
     *sweep, testbed = [line.split(": ")[:2] for line in found]
     keys = ("parameters.rtt[0]", "parameters.rtt[2]", "parameters.streams", "parameters.corse", "seed")

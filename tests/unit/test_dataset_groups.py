@@ -196,7 +196,7 @@ def test_what_ends_folding_ends_its_processes(tmp_path: Path, how: signal.Signal
         assert not psutil.wait_procs(processes, timeout=60)[1]
 
 
-def test_what_asks_to_end_while_processes_are_forked_is_heard(tmp_path: Path) -> None:
+def test_signals_during_a_fork_end_the_process(tmp_path: Path) -> None:
     def ask() -> None:
         os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))
 

@@ -296,7 +296,7 @@ class BreaksOff(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-def test_an_answer_that_breaks_off_after_its_reason_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_a_broken_answer_is_reported_with_its_reason(tmp_path: Path) -> None:
     create_credentials(pki := tmp_path / "pki", ["127.0.0.1"], (os.getuid(), os.getgid()))
     (pki / "anonymous").touch()
     credentials = Credentials(pki)
@@ -337,7 +337,7 @@ def test_the_time_of_a_run_is_limited(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("signal", "why"), [("SEGV", "Segmentation fault"), ("KILL", "no end within")])
-def test_a_program_that_a_signal_ends_is_said_to(
+def test_a_signal_that_ends_a_program_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str, why: str
 ) -> None:
     program = tmp_path / "xrdfs"

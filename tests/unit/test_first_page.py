@@ -196,7 +196,7 @@ def test_a_gain_is_that_of_the_model_along_the_axis_that_relieves_the_limit(summ
     assert told.text[at + 2] == "" and np.isnan(told.factor[at + 2])
 
 
-def test_nothing_measured_is_said_too(folded: Folded, summary: xr.Dataset) -> None:
+def test_a_page_without_measured_cells_says_so(folded: Folded, summary: xr.Dataset) -> None:
     summary["status"][:] = 0
     summary["throughput"][:] = np.nan
     assert [found.text for found in findings(summary)] == ["12 cells: 12 were not measured."]

@@ -138,7 +138,7 @@ def test_one_measurement_on_each_pair_has_ratios_and_no_intervals() -> None:
     assert found.summary().startswith("Each pair has measured too little to tell its effect from chance.")
 
 
-def test_two_pairs_that_differ_one_pair_and_none_are_said() -> None:
+def test_findings_name_two_pairs_one_pair_or_none() -> None:
     differ = node_effects(made([0.0, 0.5], in_turn(2)))
     assert differ.summary().startswith("Pairs of nodes differ (p < 0.001): their standard deviation is ")
     summary = made([0.0], lambda *_: 0)

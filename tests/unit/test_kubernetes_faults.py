@@ -120,11 +120,11 @@ WRONG: dict[tuple[bool, bool], list[Any]] = {
 @pytest.mark.parametrize(
     ("kind", "status", "text"), [(kind, *row) for kind, rows in WRONG.items() for row in rows]
 )
-def test_what_is_wrong_with_a_pod_is_told(kind: tuple[bool, bool], status: dict[str, Any], text: str) -> None:
+def test_faults_of_a_pod_are_reported(kind: tuple[bool, bool], status: dict[str, Any], text: str) -> None:
     assert described(diagnose(pod(status))) == (f"{text} (node worker1)", *kind)
 
 
-def test_an_image_is_told_with_what_the_registry_has_said() -> None:
+def test_an_unpullable_image_is_reported_with_the_registrys_answer() -> None:
     said = [
         event("Pulling", "Pulling image", "Normal"),
         event("Failed", "Failed to pull image: not\n found"),
@@ -143,7 +143,7 @@ def test_an_image_is_told_with_what_the_registry_has_said() -> None:
         ("3 node(s) didn't match pod affinity rules.", False),
     ],
 )
-def test_unschedulable_and_nodes_in_use_are_told_by_the_schedulers_words(said: str, occupied: bool) -> None:
+def test_unschedulable_pods_are_reported_in_the_schedulers_words(said: str, occupied: bool) -> None:
     """The words are those of Kubernetes 1.34."""
     words = f"0/3 nodes are available: {said}"
     conditions = [condition("PodScheduled", "False", "Unschedulable", words)]
@@ -153,7 +153,7 @@ def test_unschedulable_and_nodes_in_use_are_told_by_the_schedulers_words(said: s
 
 
 @pytest.mark.parametrize(("cut", "noise"), [("", 1), ("a.token cut by the kubelet\n", 100)])
-def test_the_end_of_what_a_container_has_said_is_told_without_tokens(cut: str, noise: int) -> None:
+def test_a_containers_last_output_is_reported_without_tokens(cut: str, noise: int) -> None:
     request = "GET /file?authz=Bearer%20secret.token HTTP/1.1\n"
     said = f"{cut}{request * noise}xrootd ended with exit code 1"
     told, *_ = described(diagnose(pod(of(ended(1, message=said)))))

@@ -105,7 +105,7 @@ def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: Played
         assert hosts(node_pairs(server.cluster(), settings(placed, placed))) == [["n0-host", partner]]
 
 
-def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
+def test_too_few_nodes_are_refused_with_their_names(server: PlayedApi) -> None:
     put_dtns(server, 2, n1=OURS)
     with pytest.raises(ClusterError, match=r"no pair of nodes.*found: role=dtn: 2, 1 of them tolerated"):
         node_pairs(server.cluster(), settings())

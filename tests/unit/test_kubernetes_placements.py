@@ -143,7 +143,7 @@ def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
     assert problem.startswith(f"paths.pairs[0].destination.{said}")
 
 
-def test_pairs_that_choose_the_same_nodes_are_seen_to_whoever_names_the_node() -> None:
+def test_pairs_that_choose_the_same_nodes_are_found() -> None:
     def chosen(source: Any, destination: Any, /, **changes: Any) -> set[str]:
         [pair] = settings({"rtt": 1, "source": source, "destination": destination}, **changes).pairs
         return chosen_nodes(pair)

@@ -128,7 +128,7 @@ def test_an_agent_answers_each_request_and_tells_when_its_other_end_is_gone() ->
     assert asyncio.run(converse()) == ['{"sample": [1.5]}', '{"gone": "src1"}']
 
 
-def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drops_of_a_full_queue_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without random loss all drops count as those of a full queue; a real network reports none."""
     assert network.path_totals() == {"drops": None, "queue_drops": None}
     qdiscs = [{"kind": kind, "drops": drops, "backlog": 0} for kind, drops in (("htb", 9), ("tbf", 5))]

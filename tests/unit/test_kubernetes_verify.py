@@ -271,7 +271,7 @@ async def opened(port: int) -> AsyncIterator[Probes]:
     await made.verbs["close_probes"]()
 
 
-def test_agents_that_were_told_the_word_look_at_a_path(port: int) -> None:
+def test_agents_with_the_secret_verify_a_path(port: int) -> None:
     async def look() -> None:
         async with opened(port) as made:
             ask, where = made.verbs, {"address": HOST, "port": port}
@@ -291,9 +291,7 @@ def test_agents_that_were_told_the_word_look_at_a_path(port: int) -> None:
         *(([word], False) for word in ("x" * len(WORD), "x" * 5000, WORD[:-1] + "x")),
     ],
 )
-def test_who_knows_the_word_is_heard_to_the_end_and_others_are_cut_off(
-    port: int, pieces: list[str], known: bool
-) -> None:
+def test_only_clients_with_the_secret_are_served(port: int, pieces: list[str], known: bool) -> None:
     async def tell() -> None:
         async with opened(port):
             reader, writer = await asyncio.open_connection(HOST, port)

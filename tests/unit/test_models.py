@@ -114,7 +114,7 @@ def test_parameters_with_the_same_effect_are_not_told_apart() -> None:
     assert not found.determined["other"]
 
 
-def test_what_cannot_be_fitted_is_said_and_nothing_is_raised() -> None:
+def test_unfittable_models_have_a_reason_and_raise_nothing() -> None:
     found = fit(MODELS["window"], of_window({"rtt": [1.0, 2.0]}))
     assert "too few observations to determine 3 parameters: 2" in found.problems[0]
     assert not any(found.determined.values())
@@ -300,7 +300,7 @@ def test_claims_count_few_degrees_of_freedom_as_more_error() -> None:
     assert np.allclose(few * stats.norm.ppf(0.9995), half * stats.t.ppf(0.9995, 4))
 
 
-def test_intervals_whose_confidence_is_not_said_are_of_95_percent_to_everybody() -> None:
+def test_intervals_without_a_confidence_level_are_of_95_percent() -> None:
     said = made((2, 3, 1))
     unsaid = said.assign_attrs()
     del unsaid.attrs["measurement_confidence"]

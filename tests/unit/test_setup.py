@@ -415,7 +415,7 @@ def test_a_go_is_taken_if_it_is_new_enough(tmp_path: Path, version: str, refusal
     assert (done.returncode, done.stderr) == (int(bool(refusal)), said)
 
 
-def test_who_is_not_root_and_a_machine_without_go_are_refused(tmp_path: Path) -> None:
+def test_users_without_root_and_machines_without_go_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     done = checked(tmp_path / "other", "go1.26", user=1000)
     assert done.returncode == 1 and "takes root" in done.stderr

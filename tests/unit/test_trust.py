@@ -322,7 +322,7 @@ def test_a_folder_is_there_once_it_is_whole(tmp_path: Path) -> None:
     assert [*made.parent.iterdir()] == [made]
 
 
-def test_a_full_disk_is_told_whatever_libraries_say(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_for_every_library(tmp_path: Path) -> None:
     path = tmp_path / "dataset.nc"
     path.write_text("old")
     with pytest.raises(OSError, match=r"No space left.*nc"), replacing_file(path) as part:

@@ -35,7 +35,7 @@ def folder_url(text: str) -> str:
         raise ValueError("the URL of a folder, such as davs://se.example.org:443/store/test or file:///path")
     if "?" in rest or "#" in rest:
         raise ValueError(
-            "the URL of a folder, without ? and #: servers do not read what follows as a part of the path"
+            "the URL of a folder, without ? and #: servers do not read the text after them as a part of the path"
         )
     _require_host(host)
     if scheme.startswith("root"):

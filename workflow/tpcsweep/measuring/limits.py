@@ -3,12 +3,7 @@
 
 Each instant after the warm-up is attributed to the first cause in the order of `attribute`. Resources that all streams
 share precede each stream's own time, because nothing else can help while one is exhausted. docs/limits.md has the
-rules, and their accuracy on cells with a known limit.
-
-Sources: Y. Zhang and others, On the characteristics and origins of Internet flow rates, SIGCOMM 2002 (T-RAT: rates by
-cause); M. Siekkinen and others, A root cause analysis toolkit for TCP, Computer Networks 52(9), 2008 (time shares of
-causes, separating application and transfer periods); the kernel's account of each connection's time (tcpi_busy_time,
-tcpi_rwnd_limited, tcpi_sndbuf_limited; Linux commit 05b055e89121, 2016).
+rules, their sources and their accuracy, docs/decisions/limits.md the rules that were rejected.
 """
 
 import math

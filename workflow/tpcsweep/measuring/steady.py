@@ -2,8 +2,8 @@
 """Mean throughput of a cell after its warm-up, with confidence interval and diagnostics.
 
 Batch means (Schmeiser 1982; Law, *Simulation Modeling and Analysis*) with Skart's correction for correlated batches
-(Tafazzoli, Wilson, Lada, Steiger 2011), and the test of Mann and Kendall for a trend. Pauses count in the mean: no
-function searches for quiet stretches. docs/measuring.md has references and coverage.
+(Tafazzoli, Wilson, Lada, Steiger 2011), and the test of Mann and Kendall for a trend. docs/measuring.md has references
+and coverage, docs/decisions/intervals.md the methods that were rejected.
 """
 
 import math

@@ -236,9 +236,9 @@ BANDWIDTH = Quantity(
     why="below, a packet takes longer than most paths are; above, no interface comes near",
 )
 LOSS = Quantity(FRACTION, 0, network_path.LARGEST_LOSS, "with more loss, a path looks like one that is down")
-QUEUE_LIMIT = Quantity(COUNT, 1, network_path.MOST_PACKETS, "what netem's limit can say")
+QUEUE_LIMIT = Quantity(COUNT, 1, network_path.MOST_PACKETS, "the largest limit of netem")
 MTU = Quantity(SIZE, 1280, network_path.LARGEST_MTU, "the least of IPv6; the most of a virtual link")
-TCP_BUFFER = Quantity(SIZE, 4096, 2**31 - 1, "a page; what net.ipv4.tcp_rmem can say")
+TCP_BUFFER = Quantity(SIZE, 4096, 2**31 - 1, "a page; the largest net.ipv4.tcp_rmem")
 TCP_STREAMS = Quantity(COUNT, 1, 100, "XRootD's limit")
 FILE_SIZE = Quantity(SIZE, 1, 2**44, "the largest file of ext4")
 STREAMS = Quantity(COUNT, 1, 10_000, "each is a process on the machine of the servers")
@@ -247,10 +247,10 @@ STREAMS = Quantity(COUNT, 1, 10_000, "each is a process on the machine of the se
 INTERVAL = Quantity(DURATION, 0.001, _HOUR, "a look at all counters takes milliseconds")
 TIME = Quantity(DURATION, 0.01, 720 * _HOUR, "a few samples; a month")
 FILES = Quantity(COUNT, 1, 10**6, "each is listed in the cell's file")
-PRECISION = Quantity(FRACTION, 1e-5, 1, "no machine repeats itself better; as wide as the mean")
-CONFIDENCE = Quantity(FRACTION, 0.5, 0.9999, "what some dozens of samples can tell")
+PRECISION = Quantity(FRACTION, 1e-5, 1, "repetitions differ by more; as wide as the mean")
+CONFIDENCE = Quantity(FRACTION, 0.5, 0.9999, "a few dozen samples support no more")
 CELLS = Quantity(COUNT, 1, 10**6, "each is a file, and takes seconds")
-SEED = Quantity(COUNT, 0, 2**32 - 1, "what generators of random numbers take")
+SEED = Quantity(COUNT, 0, 2**32 - 1, "the seeds of random generators")
 SHARE = Quantity(FRACTION, 0, 1, "none to all")
 
 # Testbeds.
@@ -259,21 +259,19 @@ CPUS = Quantity(COUNT, 1, 8192, "the most that Linux is built for")
 EMULATED = Quantity(
     RATE, network_path.SMALLEST_BANDWIDTH, network_path.LARGEST, "the most that a path is emulated with"
 )
-MEMORY = Quantity(SIZE, 2**20, 2**60, "a small file; what sizes of 64 bits can say")
+MEMORY = Quantity(SIZE, 2**20, 2**60, "a small file; sizes of 64 bits")
 FIRST_PORT = Quantity(
     *(COUNT, 1024, 32_763),
     why="pods are not root; from 32768 on are the ports of connections that a node opens itself",
 )
-START_TIME = Quantity(
-    DURATION, 1, 24 * _HOUR, "a pod takes seconds; who waits for longer looks for a mistake"
-)
-ORPHAN_TIME = Quantity(DURATION, 10, 24 * _HOUR, "a slow API; what blocks a cluster's nodes")
+START_TIME = Quantity(DURATION, 1, 24 * _HOUR, "pods start within seconds; after a day something is wrong")
+ORPHAN_TIME = Quantity(DURATION, 10, 24 * _HOUR, "a slow API; longer blocks a cluster's nodes")
 TIME_LIMIT = Quantity(
     DURATION, 300, 720 * _HOUR, "a deployment comes up and measures a cell; no cluster's limit"
 )
 DRAWS = Quantity(COUNT, 20, 10_000, "an interval; minutes of computing")
 
 # Questions for fitted models.
-TARGET = Quantity(RATE, network_path.SMALLEST_BANDWIDTH, 10_000, "as of a path")
+TARGET = Quantity(RATE, network_path.SMALLEST_BANDWIDTH, 10_000, "that of a path")
 PROBABILITY = Quantity(FRACTION, 0.01, 0.99, "a few hundred cells do not show further tails")
 RATIO = Quantity(FRACTION, 0.01, 1, "a hundredth of base; base itself")

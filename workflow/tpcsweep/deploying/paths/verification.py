@@ -77,7 +77,7 @@ def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:
             if not strict and rtt_fits(path.rtt, rtt.median) and not fast:
                 break
             raise PathError(
-                f"path from {link.near} to {link.far} (emulator {link.emulator}) is not what was asked for, "
+                f"path from {link.near} to {link.far} (emulator {link.emulator}) differs from the requested one, "
                 f"measured {attempts} times, {calm} of them on a calm machine: {'; '.join(wrong)}"
             )
         window = min(2 * window, LONGEST)

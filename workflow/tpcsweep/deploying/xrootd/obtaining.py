@@ -205,7 +205,7 @@ def _unpack(version: str, work: Path, stage: Stage) -> dict[str, Any]:
     if shutil.which("mmdebstrap") is None:
         raise ReleaseError(
             f"xrootd {version}: mmdebstrap is missing; run `make setup`, or where no package has it ask for "
-            f"{SYSTEM}, what the machine has, or {version}{FROM_SOURCE}, built here"
+            f"{SYSTEM}, the installed programs, or {version}{FROM_SOURCE}, built here"
         )
     root, log, made = work / "root", work / "log", work / "release"
     # Point releases may fix it, which changes the part after the version.

@@ -70,7 +70,7 @@ class Release:
         version = _VERSION.fullmatch(said)
         if version is None:
             raise ReleaseError(
-                f"xrootd {self.name}: {' '.join(command)} ended with {done.returncode} and said {said[:300]!r}, "
+                f"xrootd {self.name}: {' '.join(command)} ended with {done.returncode} and printed {said[:300]!r}, "
                 "allowed: a version such as v5.9.9"
             )
         return version[1]

@@ -4,7 +4,7 @@
 Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMaps, NetworkPolicy,
 Jobs tpc-<id>-src1 …, -srcm, -dst1 …, -dstm (each with one pod: servers and agent)
 
-Every pod has a Job of its own, which never replaces it: a deployment with one younger server is not the one asked for.
+Each pod has its own Job without retries, because a restarted server would change the deployment.
 One Job with an index would do only for servers without addresses and nodes of their own.
 """
 

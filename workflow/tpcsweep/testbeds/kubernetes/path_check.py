@@ -45,7 +45,7 @@ def verify_pods(session: Session, wanted: RequestedPath, ends: list[Ends], *, st
                 break
     if wrong or strict:
         raise PathError(
-            f"the path is not what was asked for, measured {attempt} times, {calm} of them on calm "
+            f"the path differs from the requested one, measured {attempt} times, {calm} of them on calm "
             f"machines: {'; '.join(wrong + slow)}"
         )
     return replace(measured, slow=True)

@@ -350,7 +350,7 @@ def _require_sysctls(found: Mapping[str, Mapping[str, str]], needed: Mapping[str
             parameter = parameters_by_sysctl(objects.KIND)[name]
             fix = f"choose a value of {parameter} that the node keeps"
             if parameter == "congestion_control":
-                fix = "name what the nodes use first in congestion_controls of the testbed's file"
+                fix = "name the nodes' own one first in congestion_controls of the testbed's file"
             raise PathError(f"{origin}: {why} ({parameter} of the sweep): {fix}")
 
 
