@@ -19,7 +19,7 @@ from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.importing.import_settings import Axis, Import
 from tpcsweep.data.variables import LIMIT_REMEDIES, LIMITS
 from tpcsweep.pages.figures.maps import LIMIT_LETTERS
-from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.parameters import Parameters, about_support
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.sweeps.units import Quantity, show
 from tpcsweep.testbeds.kubernetes.placements import Origin, Placement, Role, Side
@@ -52,6 +52,15 @@ def settings(*models: type[BaseModel]) -> str:
         if name not in INHERITED.get(model, ())
     ]
     return table("| key | default | meaning |", rows)
+
+
+def parameters() -> str:
+    """Return a table of the parameters of a cell, with the testbeds that support each and its sysctls."""
+    rows = [
+        (f"`{name}`", _default(field), " ".join((field.description or "").split()), about_support(name))
+        for name, field in Parameters.model_fields.items()
+    ]
+    return table("| key | default | meaning | testbeds |", rows)
 
 
 def _default(field: FieldInfo) -> str:
@@ -136,7 +145,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "side": partial(settings, Side),
         "origin": partial(settings, Origin),
     },
-    "sweeps.md": {"parameters": partial(settings, Parameters), "measurement": partial(settings, Measurement)},
+    "sweeps.md": {"parameters": parameters, "measurement": partial(settings, Measurement)},
     "data.md": {"import": partial(settings, Import), "columns": partial(settings, Axis)},
     "shipped-sweeps.md": {"sweeps": sweeps},
     "reading-the-page.md": {"limits": limits, "flags": flags},

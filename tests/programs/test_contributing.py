@@ -216,11 +216,28 @@ columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"col
 Import.model_validate({"variables": columns})
 """,
     "parameter": """
+from docs.commands import parameters as documented
+from docs.schemas import schemas
+from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.netns import topology
 
-def configured(testbed):
-    (folder / "sweep.yaml").write_text(yaml.safe_dump({"parameters": {"initial_window": [2, 10]}}))
+def configured(testbed, **axes):
+    given = {"parameters": axes or {"initial_window": [2, 10]}}
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(given))
     return load({"sweep": str(folder / "sweep.yaml"), "testbed": testbed, "results": str(folder)}, Path())
+
+lowat, name = {"tcp_notsent_lowat": ["16 KiB", 2**32 - 1]}, "net.ipv4.tcp_notsent_lowat"
+low, usual = Parameters(tcp_notsent_lowat=16384), Parameters()
+assert check(configured("netns", **lowat)) == []
+assert topology.sysctls_of_nodes(topology.sides(Path("/"), 1), low)["dst1"][name] == "16384"
+assert topology.tcp_sysctls(usual)[name] == "4294967295"
+pods = configured("kubernetes", streams=1).testbed
+assert {"name": name, "value": "16384"} in objects.pod_sysctls(pods, low)
+assert name not in str(objects.pod_sysctls(pods, usual)) and objects.sysctls_in_pods(pods, usual)[name]
+(problem,) = check(configured("simulation", **lowat))
+assert "tcp_notsent_lowat[0]: given 16 KiB" in str(problem) and "do not support" in str(problem), problem
+assert name in documented() and name in schemas()["sweep.schema.json"]
+assert opening.load(Path(surface)).tcp_notsent_lowat.attrs["units"] == "B"
 
 assert check(configured("netns")) == []
 (problem,) = check(configured("simulation"))

@@ -14,7 +14,8 @@ from typing import Any
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.paths.link import Link, connect
 from tpcsweep.deploying.paths.network_path import Path
-from tpcsweep.deploying.xrootd.server_config import Server, buffer_sysctls
+from tpcsweep.deploying.xrootd.server_config import Server
+from tpcsweep.sweeps.parameters import DeploymentParameters, sysctls
 from tpcsweep.testbeds.kubernetes.path_check import Ends
 
 NamedEnds = tuple[tuple[str, str], tuple[str, str]]
@@ -81,7 +82,10 @@ def played(
     with contextlib.ExitStack() as undo:
         near, far = undo.enter_context(two_namespaces(commands))
         for name, _ in (near, far):
-            sizes = [f"{key}={value}" for key, value in buffer_sysctls(tcp_buffer).items()]
+            sizes = [
+                f"{key}={value}"
+                for key, value in sysctls("netns", DeploymentParameters(tcp_buffer=tcp_buffer)).items()
+            ]
             commands.run(["ip", "netns", "exec", name, "sysctl", "--quiet", "--write", *sizes])
         link = undo.enter_context(connect(path, near, far, commands, folder))
         agents = {}

@@ -13,10 +13,11 @@ from rich.console import Console
 from tpcsweep.cli.grid import grid_summary, grid_table
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps import units
-from tpcsweep.sweeps.parameters import WORD, Parameters, complete
+from tpcsweep.sweeps.parameters import WORD, Parameters, complete, supporting_testbeds
 from tpcsweep.sweeps.problems import ConfigurationError, quoted
 from tpcsweep.sweeps.study import cell_spec
 from tpcsweep.testbeds import support
+from tpcsweep.testbeds.loading import KINDS as TESTBEDS
 from tpcsweep.testbeds.loading import WorkflowSettings, load
 from tpcsweep.testbeds.netns.checks import check, this_machine
 from tpcsweep.testbeds.netns.settings import Netns
@@ -100,11 +101,14 @@ def test_a_new_parameter_leaves_cells_current(root: Path) -> None:
     assert complete(FIRST) == specification, fix
 
 
-def test_a_parameter_that_a_testbed_lacks_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Netns, "supports", "rtt file_size")
-    configuration = loaded(root, "parameters: {rtt: 5, file_size: 1 MiB, streams: [1, 2]}")
-    said = "parameters.streams[1]: given 2, allowed: 1: testbeds of kind netns do not support other values"
+def test_a_parameter_that_a_testbed_lacks_is_refused(root: Path) -> None:
+    configuration = loaded(root, "parameters: {rtt: 5, file_size: 1 MiB, pair: [only, other]}")
+    said = (
+        "parameters.pair[1]: given other, allowed: only: testbeds of kind netns do not support other values"
+    )
     assert said in str(support.check(configuration)[0])
+    for name in Parameters.model_fields:
+        assert set() < set(supporting_testbeds(name)) <= TESTBEDS.keys()
 
 
 def test_unknown_and_missing_keys_of_the_configuration(root: Path) -> None:

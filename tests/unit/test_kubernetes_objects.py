@@ -180,6 +180,10 @@ def test_buffers_are_set_where_pods_may_and_congestion_control_where_it_is_not_t
     other = settings(tcp_buffer="16 MiB", congestion_controls=["bbr", "cubic"])
     [entry] = pod(other, congestion_control="cubic")["spec"]["securityContext"]["sysctls"]
     assert entry == {"name": "net.ipv4.tcp_congestion_control", "value": "cubic"}
+    assert "sysctls" not in pod(other, congestion_control="bbr")["spec"]["securityContext"]
+    nodes = {"kind": "nodes", "pairs": [{"rtt": 20, "source": {}, "destination": {}}]}
+    of_nodes = settings(host_network=True, tcp_buffer="4 MiB", paths=nodes)
+    assert objects.pod_sysctls(of_nodes, DeploymentParameters(congestion_control="reno")) == []
 
 
 def test_the_affinity_of_a_template_is_kept_beside_that_which_keeps_deployments_apart() -> None:

@@ -49,7 +49,7 @@ class Pods:
             ask = messages.Channel(name, *ours, partial(self._hub.outbox.say, of=name)).ask
             target = mock.Mock(read=partial(self._look, name))
             with mock.patch.object(agent, "OriginPod", lambda *_, target=target: mock.Mock(target=target)):
-                await ask("describe", target="source", peers=[])
+                await ask("describe", target="source", peers=[], sysctls=[])
             self._hub.agents[name] = ask
         client = mock.Mock(read=partial(self._look, CLIENT))
         self._hub.agents[CLIENT] = client_agent(client, self._hub.outbox.say)

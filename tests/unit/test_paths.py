@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.common.processes import CommandError, Commands
+from tpcsweep.deploying.linux import sysctls
 from tpcsweep.deploying.linux.namespaces import call_in_namespace, parse_net_dev
 from tpcsweep.deploying.paths import network_path
 from tpcsweep.deploying.paths.delayline import Direction
@@ -290,3 +291,14 @@ def test_a_small_buffer_bounds_the_default_too() -> None:
     small, large = (topology.tcp_sysctls(Parameters(tcp_buffer=size)) for size in (8192, 1 << 26))
     assert small["net.ipv4.tcp_rmem"] == "4096 8192 8192"
     assert large["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"
+
+
+def test_a_sysctl_that_the_kernel_lacks_or_changes_is_named() -> None:
+    found = sysctls.in_force(["net.ipv4.tcp_rmem", "net.ipv4.no_such_thing"])
+    assert list(found) == ["net.ipv4.tcp_rmem"] and len(found["net.ipv4.tcp_rmem"].split()) == 3
+    assert list(sysctls.mismatches(found, found)) == []
+    wanted = {"net.ipv4.tcp_rmem": "1 2 3", "net.ipv4.no_such_thing": "1"}
+    assert [why for _, why in sysctls.mismatches(wanted, {"net.ipv4.tcp_rmem": "1 2 2"})] == [
+        "net.ipv4.tcp_rmem is 1 2 2 instead of 1 2 3",
+        "net.ipv4.no_such_thing is missing instead of 1",
+    ]

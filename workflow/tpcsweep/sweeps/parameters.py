@@ -6,9 +6,9 @@ The order of the fields is the order of axes in paths and datasets: parameters o
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -54,6 +54,53 @@ class Before:
     value: Value
 
 
+@dataclass(frozen=True)
+class Testbeds:
+    """Annotation of each parameter: the kinds of testbeds that support it. Several annotations add up.
+
+    Other testbeds refuse all values but the default.
+    """
+
+    kinds: tuple[str, ...]
+
+
+DEPLOYED = Testbeds(("netns", "kubernetes"))
+SIMULATED = Testbeds(("simulation",))
+ENDPOINTS = Testbeds(("endpoints",))
+
+
+def _sysctl_text(value: Value) -> str:
+    return {"off": "0", "on": "1"}.get(str(value), str(value))
+
+
+@dataclass(frozen=True)
+class Sysctl:
+    """Annotation of a parameter of deployments that is a sysctl in the network namespaces of servers.
+
+    Testbeds set, record and verify the sysctl. A null value leaves it to the kernel.
+    """
+
+    name: str  # such as net.ipv4.tcp_notsent_lowat
+    text: Callable[[Any], str] = _sysctl_text
+    """Returns the sysctl's text of a parameter's value; by default on is 1, and off is 0."""
+    testbeds: Testbeds = DEPLOYED
+    """Testbeds on which the sysctl sets the parameter."""
+
+
+RECEIVE_BUFFER = 1 << 20
+"""Largest initial size of a receive buffer, in bytes.
+The kernel's default of 128 KiB relies on autotuning, which on Linux 6.18 may never start: such a connection stays at 64
+KiB per RTT. See docs/paths.md."""
+
+
+def _receive_buffer(size: int) -> str:
+    return f"4096 {min(size, RECEIVE_BUFFER)} {size}"
+
+
+def _send_buffer(size: int) -> str:
+    return f"4096 {min(size, 16384)} {size}"
+
+
 class Strict(BaseModel):
     """An immutable model that refuses unknown keys; the docstrings of its fields are their descriptions."""
 
@@ -77,54 +124,70 @@ class Strict(BaseModel):
 class DeploymentParameters(Strict):
     """Parameters of servers and paths: each combination of their values is a deployment."""
 
-    pair: Word = "only"
+    pair: Annotated[Word, ENDPOINTS] = "only"
     """name of a pair of storage endpoints in the testbed"""
-    xrootd: Word = SYSTEM
+    xrootd: Annotated[Word, DEPLOYED] = SYSTEM
     """release of XRootD on the servers: system, a version, or a name that the testbed defines"""
-    origins: Annotated[int, units.ORIGINS] = 1
+    origins: Annotated[int, units.ORIGINS, DEPLOYED, SIMULATED] = 1
     """XRootD origins on each side; more than one need a redirector"""
-    cores: Annotated[float | None, replace(units.QUOTA, null="no quota")] = None
+    cores: Annotated[float | None, replace(units.QUOTA, null="no quota"), DEPLOYED, SIMULATED] = None
     """CPU cores of each side, shared by its origins; null: no quota"""
-    rtt: Annotated[float, units.ROUND_TRIP] = 0.0
+    rtt: Annotated[float, units.ROUND_TRIP, DEPLOYED, SIMULATED] = 0.0
     """round-trip time that the path adds; 0: none"""
-    bandwidth: Annotated[float, units.BANDWIDTH] = 1.0
+    bandwidth: Annotated[float, units.BANDWIDTH, DEPLOYED, SIMULATED] = 1.0
     """bandwidth of the path, in each direction"""
-    loss: Annotated[float, units.LOSS] = 0.0
+    loss: Annotated[float, units.LOSS, DEPLOYED] = 0.0
     """share of packets that the path loses, in each direction"""
-    queue_limit: Annotated[int | None, replace(units.QUEUE_LIMIT, null="sized to the path")] = None
+    queue_limit: Annotated[
+        int | None, replace(units.QUEUE_LIMIT, null="sized to the path"), DEPLOYED, SIMULATED
+    ] = None
     """packets that may be in flight in each direction, as netem's limit; null: sized to the path"""
-    mtu: Annotated[int, units.MTU] = 9000
+    mtu: Annotated[int, units.MTU, DEPLOYED, SIMULATED] = 9000
     """MTU of the path"""
-    tcp_buffer: Annotated[int, units.TCP_BUFFER] = 64 * 2**20
+    tcp_buffer: Annotated[
+        int,
+        units.TCP_BUFFER,
+        DEPLOYED,
+        SIMULATED,
+        Sysctl("net.ipv4.tcp_rmem", _receive_buffer),
+        Sysctl("net.ipv4.tcp_wmem", _send_buffer),
+    ] = 64 * 2**20
     """largest TCP send buffer and receive buffer of a connection"""
-    congestion_control: Word = "cubic"
+    congestion_control: Annotated[
+        Word,
+        DEPLOYED,
+        # On netns routes set it, because the sysctl may be refused inside a namespace.
+        Sysctl("net.ipv4.tcp_congestion_control", testbeds=Testbeds(("kubernetes",))),
+    ] = "cubic"
     """TCP congestion control of the servers"""
-    layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = "memory_to_memory"
+    layer: Annotated[
+        Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"], DEPLOYED, SIMULATED
+    ] = "memory_to_memory"
     """storage of the source and destination files; network: no files"""
-    authorization: Literal["usual", "macaroons", "none"] = "usual"
+    authorization: Annotated[Literal["usual", "macaroons", "none"], DEPLOYED, SIMULATED] = "usual"
     """whether servers require their macaroons or admit anonymous clients; usual: the tool's default"""
 
 
 class Parameters(DeploymentParameters):
     """All parameters of a cell, in base units."""
 
-    tool: Word = "gfal-copy"
+    tool: Annotated[Word, DEPLOYED, SIMULATED, ENDPOINTS] = "gfal-copy"
     """tool that transfers the data"""
-    copy_mode: Literal["pull", "push"] = "pull"
+    copy_mode: Annotated[Literal["pull", "push"], DEPLOYED, SIMULATED, ENDPOINTS] = "pull"
     """side that opens the connections: the destination with pull, the source with push"""
-    encryption: Literal["usual", "tls", "none"] = "usual"
+    encryption: Annotated[Literal["usual", "tls", "none"], DEPLOYED, SIMULATED] = "usual"
     """encryption of the data between the sides; usual: the tool's default"""
-    endpoint: Literal["redirector", "direct"] = "redirector"
+    endpoint: Annotated[Literal["redirector", "direct"], DEPLOYED, SIMULATED] = "redirector"
     """servers that clients contact: the redirector of a side, or its origins in turn; a single origin has
     no redirector
     """
-    tcp_streams: Annotated[int, units.TCP_STREAMS] = 1
+    tcp_streams: Annotated[int, units.TCP_STREAMS, DEPLOYED, ENDPOINTS] = 1
     """TCP connections of one transfer; the maximum depends on the tool"""
-    file_size: Annotated[int, units.FILE_SIZE] = 256 * 2**20
+    file_size: Annotated[int, units.FILE_SIZE, DEPLOYED, SIMULATED, ENDPOINTS] = 256 * 2**20
     """size of each file"""
-    source_content: Literal["sparse", "random"] = "sparse"
+    source_content: Annotated[Literal["sparse", "random"], DEPLOYED, SIMULATED] = "sparse"
     """content of the source files: sparse files, or random bytes kept in memory"""
-    streams: Annotated[int, units.STREAMS] = 1
+    streams: Annotated[int, units.STREAMS, DEPLOYED, SIMULATED, ENDPOINTS] = 1
     """concurrent transfers of one file each; the client starts the next one immediately"""
 
 
@@ -132,13 +195,38 @@ DEPLOYMENT = tuple(DeploymentParameters.model_fields)  # names of the parameters
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the other parameters, in order."""
 
-BEFORE: Mapping[str, Value] = {
-    name: item.value
-    for name, field in Parameters.model_fields.items()
-    for item in field.metadata
-    if isinstance(item, Before)
-}
+
+Annotation = TypeVar("Annotation")
+
+
+def _annotations(kind: type[Annotation]) -> Iterator[tuple[str, Annotation]]:
+    """Yield the annotations of a type, each with the name of its parameter."""
+    for name, field in Parameters.model_fields.items():
+        yield from ((name, item) for item in field.metadata if isinstance(item, kind))
+
+
+BEFORE: Mapping[str, Value] = {name: before.value for name, before in _annotations(Before)}
 """Parameters that were added later, with the values that cells had before."""
+
+
+def supporting_testbeds(parameter: str) -> tuple[str, ...]:
+    """Return the kinds of testbeds that support a parameter."""
+    return tuple(kind for name, each in _annotations(Testbeds) if name == parameter for kind in each.kinds)
+
+
+def parameters_by_sysctl(kind: str) -> dict[str, str]:
+    """Return the sysctls that a kind of testbed sets, each with the name of its parameter."""
+    return {sysctl.name: name for name, sysctl in _annotations(Sysctl) if kind in sysctl.testbeds.kinds}
+
+
+def sysctls(kind: str, wanted: DeploymentParameters) -> dict[str, str]:
+    """Return the texts of the sysctls that a kind of testbed sets for some parameters, by the sysctls' names."""
+    return {
+        sysctl.name: sysctl.text(value)
+        for name, sysctl in _annotations(Sysctl)
+        if kind in sysctl.testbeds.kinds and (value := getattr(wanted, name)) is not None
+    }
+
 
 CONDITIONS = "conditions"
 """The key of a specification for effects of a cell's parameters on its testbed; most cells have none."""
@@ -185,6 +273,12 @@ def tag(value: object) -> str:
     return LIST_TAG if isinstance(value, list | tuple) else VALUE_TAG
 
 
+def about_support(parameter: str) -> str:
+    """Return the testbeds that support a parameter, and its sysctls, for documentation."""
+    names = ", ".join(sysctl.name for name, sysctl in _annotations(Sysctl) if name == parameter)
+    return ", ".join(supporting_testbeds(parameter)) + (f"; sysctl {names}" if names else "")
+
+
 def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
     """Return a model in which every parameter is optional and accepts one value or a list."""
     fields: dict[str, Any] = {}
@@ -196,9 +290,10 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
         either = Annotated[
             Annotated[single, Tag(VALUE_TAG)] | Annotated[several, Tag(LIST_TAG)], Discriminator(tag)
         ]
+        description = f"{info.description} ({about_support(parameter)})"
         # A factory keeps the default out of the schema if a missing parameter means any value.
         default = {"default": info.default} if defaults else {"default_factory": lambda: None}
-        fields[parameter] = (either, Field(description=info.description, **default))
+        fields[parameter] = (either, Field(description=description, **default))
     return create_model(name, __base__=Strict, __doc__=doc, **fields)
 
 

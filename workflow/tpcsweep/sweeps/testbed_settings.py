@@ -30,8 +30,6 @@ class Settings(Strict):
     """the word for this kind of testbed, to which each kind narrows it"""
     simulated: ClassVar[bool] = False
     """Whether cells are computed, many at a time, and never mixed with measured ones."""
-    supports: ClassVar[str]
-    """Parameters that have an effect, separated by spaces. All others must keep their default."""
     deploy_seconds: ClassVar[float]
     """Seconds to start a deployment, verify its path and tear it down, for the expected duration."""
     cell_seconds: ClassVar[float] = 1.0
@@ -65,10 +63,3 @@ class Settings(Strict):
     def most_bytes(self, _grid: Grid) -> float | None:
         """Return the most bytes that a sweep sends over external networks, or None if it uses none."""
         return None
-
-
-DEPLOYED = (
-    "xrootd origins cores rtt bandwidth loss queue_limit mtu tcp_buffer congestion_control layer "
-    "authorization tool copy_mode encryption endpoint tcp_streams file_size source_content streams"
-)
-"""Parameters that have an effect on testbeds that deploy servers."""

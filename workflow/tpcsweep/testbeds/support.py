@@ -10,7 +10,7 @@ from importlib import import_module
 
 from tpcsweep.deploying.xrootd.obtaining import EXTRA, to_build
 from tpcsweep.measuring.tools.registry import TOOLS
-from tpcsweep.sweeps.parameters import Parameters, Value, selected_parameters, show_value
+from tpcsweep.sweeps.parameters import Parameters, Value, selected_parameters, show_value, supporting_testbeds
 from tpcsweep.sweeps.problems import Problem, raise_any
 from tpcsweep.sweeps.study import Configuration
 from tpcsweep.testbeds.netns.settings import Netns
@@ -39,7 +39,7 @@ def _unsupported(configuration: Configuration) -> list[Rule]:
         why = f"{show_value(name, default)}: testbeds of kind {testbed.kind} do not support other values"
         return Rule((name,), lambda value: None if value == default else why)
 
-    return [rule(name, value) for name, value in known if name not in testbed.supports.split()]
+    return [rule(name, value) for name, value in known if testbed.kind not in supporting_testbeds(name)]
 
 
 def extras(configuration: Configuration) -> list[str]:

@@ -36,10 +36,6 @@ OLDEST = "5.5.0"
 """First release whose monitoring reports HTTP third-party copies, which confirm each cell's transfers.
 Source: XRootD's release notes, 5.5.0, "Provide g-stream monitoring for Third Party Copy"."""
 
-RECEIVE_BUFFER = 1 << 20
-"""Largest initial size of a receive buffer, in bytes.
-The kernel's default of 128 KiB relies on autotuning, which on Linux 6.18 may never start: such a connection stays at 64
-KiB per RTT. See docs/paths.md."""
 _SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
@@ -211,14 +207,6 @@ def require_recent(release: Release) -> None:
             f"xrootd {release.name} is {version}, allowed: {OLDEST} or later: older ones have no monitoring of HTTP "
             "third-party copies (`xrootd.mongstream tpc`), by which cells confirm what was copied"
         )
-
-
-def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:
-    """Return the sysctls that limit a server's TCP buffers, in bytes; XRootD itself sets no sizes."""
-    return {
-        "net.ipv4.tcp_rmem": f"4096 {min(tcp_buffer, RECEIVE_BUFFER)} {tcp_buffer}",
-        "net.ipv4.tcp_wmem": f"4096 {min(tcp_buffer, 16384)} {tcp_buffer}",
-    }
 
 
 def without_secrets(text: str) -> str:

@@ -25,6 +25,7 @@ class Curl(Program):
     """`curl -X COPY`."""
 
     name = "curl"
+    order = 1
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
 

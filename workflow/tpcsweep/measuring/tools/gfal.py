@@ -44,6 +44,7 @@ class DavixPut(Program):
     """`davix-put FILE URL`."""
 
     name = "davix-put"
+    order = 4
     place: Place = "source"
     copy_modes = ("push",)
     most_connections = (1, "davix-put moves a file with one request")
@@ -70,6 +71,7 @@ class DavixGet(DavixPut):
     """`davix-get URL FILE`."""
 
     name = "davix-get"
+    order = 5
     place: Place = "destination"
     copy_modes = ("pull",)
     most_connections = (1, "davix-get moves a file with one request")
@@ -82,6 +84,7 @@ class GfalCopy(Program):
     """`gfal-copy --copy-mode pull|push`."""
 
     name = "gfal-copy"
+    order = 0
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
     needs_tls = "gfal2 requests macaroons by https only"
@@ -122,6 +125,7 @@ class Gfal2(Worker):
     """`gfal2.filecopy` with the options of `gfal-copy --copy-mode pull|push`."""
 
     name = "gfal2"
+    order = 2
     encryptions = GfalCopy.encryptions
     authorizations = GfalCopy.authorizations
     needs_tls = GfalCopy.needs_tls

@@ -19,6 +19,7 @@ class GlobusUrlCopy(Program):
     """`globus-url-copy ftp://source ftp://destination`."""
 
     name = "globus-url-copy"
+    order = 8
     extra = "globus"
     protocol = "gridftp"
     copy_modes = ("push",)

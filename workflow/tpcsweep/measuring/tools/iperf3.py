@@ -20,6 +20,7 @@ class Iperf3(Program):
     """`iperf3 --client`, sending."""
 
     name = "iperf3"
+    order = 9
     place = "source"
     protocol = "iperf3"
     copy_modes = ("push",)

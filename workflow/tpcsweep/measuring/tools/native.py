@@ -28,6 +28,7 @@ class Native(Worker):
     """COPY by asyncio."""
 
     name = "native"
+    order = 3
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
 

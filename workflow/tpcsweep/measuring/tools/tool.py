@@ -106,6 +106,8 @@ class Tool(ABC):
     """
 
     name: str
+    order: int = 100
+    """Place in lists of tools: lower ones come first, equal ones by name."""
     place: Place = "client"
     protocol: Literal["https", "root", "gridftp", "iperf3"] = "https"
     """Protocol to the servers. XRootD speaks https and root; other servers are `services`."""

@@ -25,6 +25,7 @@ class Xrdcp(Program):
     """`xrdcp --tpc only`."""
 
     name = "xrdcp"
+    order = 6
     protocol = "root"
     copy_modes = ("pull",)
     encryptions = ("none",)
@@ -66,6 +67,7 @@ class XrdcpDirect(Xrdcp):
     """`xrdcp FILE root://…`."""
 
     name = "xrdcp-direct"
+    order = 7
     place = "source"
     copy_modes = ("push",)
 

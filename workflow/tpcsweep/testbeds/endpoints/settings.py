@@ -148,7 +148,6 @@ class Budget(Strict):
 class Endpoints(Settings):
     """Storage endpoints that already run. tpcsweep deploys nothing there."""
 
-    supports: ClassVar[str] = "pair tool copy_mode tcp_streams file_size streams"
     deploy_seconds: ClassVar[float] = 5.0
     cell_seconds: ClassVar[float] = 8.0
 

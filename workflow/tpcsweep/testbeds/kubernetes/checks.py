@@ -6,11 +6,13 @@ from dataclasses import replace
 from tpcsweep.deploying.paths.network_path import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.deploying.xrootd.releases import SYSTEM
 from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.parameters import DeploymentParameters, parameters_by_sysctl, show_value
 from tpcsweep.sweeps.problems import Problem, key
 from tpcsweep.sweeps.study import Configuration
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.sweeps.units import DURATION, RATE, RTT, SIZE, Dimension, show
 from tpcsweep.testbeds.kubernetes import reserved
+from tpcsweep.testbeds.kubernetes.objects import KIND
 from tpcsweep.testbeds.kubernetes.placements import most_origins
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 from tpcsweep.testbeds.rules import (
@@ -127,5 +129,11 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
     if testbed.tcp_buffer is not None:
         size = show(testbed.tcp_buffer, SIZE)
         rules.append(one_of("tcp_buffer", [testbed.tcp_buffer], f"{size} (tcp_buffer in {file})"))
+    if testbed.host_network:
+        nodes = DeploymentParameters().model_copy(update=testbed.defaults())
+        why = f": pods in the network of their nodes set no sysctls (host_network in {file})"
+        for name in sorted({*parameters_by_sysctl(KIND).values()} - {"tcp_buffer"}):
+            value = getattr(nodes, name)
+            rules.append(one_of(name, [value], f"{show_value(name, value)}{why}"))
     controls = known("congestion_control", testbed.congestion_controls, f" (congestion_controls in {file})")
     return [*rules, controls]

@@ -23,7 +23,7 @@ from kubernetes import client as k8s
 from tpcsweep.common.installation import PACKAGE
 from tpcsweep.deploying.paths.rates import probe_connections
 from tpcsweep.deploying.xrootd import server_config as xrootd
-from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.sweeps.parameters import DeploymentParameters, parameters_by_sysctl, sysctls
 from tpcsweep.testbeds.kubernetes import placements, pod_templates
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
 from tpcsweep.testbeds.kubernetes.placements import AGENT, CLIENT, HUB, SERVERS, Spot
@@ -76,6 +76,15 @@ PARTS = (
 """Files of the package that pods import."""
 ZERO = (1980, 1, 1, 0, 0, 0)
 """The earliest time of a file in an archive: the same code makes the same archive."""
+KIND = "kubernetes"
+SAFE_SYSCTLS = {
+    *("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies"),
+    *("net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports"),
+    *("net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl"),
+    *("net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
+}
+"""Sysctls that kubelets allow all pods, since Kubernetes 1.32; they must allow others by `allowedUnsafeSysctls`.
+Source: https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/."""
 PORTS = (xrootd.PORT, xrootd.CMSD_PORT, xrootd.USUAL.agent, xrootd.USUAL.probe)
 """TCP ports of a server's pod, the only ones by which pods of a deployment reach each other."""
 
@@ -127,7 +136,7 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
     address = placed.addresses[0] if placed.addresses else None
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
-        _container(CLIENT, settings.image, settings, "client"),
+        _container(CLIENT, settings.image, settings, "client_container"),
         _container(HUB, settings.image, settings, *hub),
     ]
     meta = naming.meta("", role="client", annotations=attachment(placed.network, address))
@@ -157,7 +166,7 @@ def server_job(
         AGENT: agent_limits(wanted, streams),
     }
     image = settings.server_image or settings.image
-    command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
+    command = ["server_programs", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     servers = _container(SERVERS, image, settings, *command)
     listening = (ports.server, ports.cmsd, ports.agent, ports.probe)
     servers["ports"] = [{"containerPort": port} for port in listening]
@@ -233,16 +242,32 @@ def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
     return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 
 
-def pod_sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[Tree]:
-    """Return the sysctls of a server's pod.
+def sysctls_in_pods(settings: Kubernetes, wanted: DeploymentParameters) -> dict[str, str]:
+    """Return the sysctls that must be in force in a server's pod, whether the pod sets them or has the nodes' own.
 
-    Buffers are safe sysctls since Kubernetes 1.32. Another congestion control than the nodes' own is an unsafe one,
-    which kubelets must allow. https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/
+    Buffers of nodes are not compared: `tcp_buffer` of the testbed gives their largest size alone.
     """
-    values = {} if settings.tcp_buffer is not None else xrootd.buffer_sysctls(wanted.tcp_buffer)
-    if wanted.congestion_control != settings.congestion_controls[0]:
-        values["net.ipv4.tcp_congestion_control"] = wanted.congestion_control
-    return [{"name": name, "value": value} for name, value in values.items()]
+    of_nodes = {"tcp_buffer"} if settings.tcp_buffer is not None else set()
+    names = parameters_by_sysctl(KIND)
+    return {name: text for name, text in sysctls(KIND, wanted).items() if names[name] not in of_nodes}
+
+
+def unsafe_sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> dict[str, str]:
+    """Return the sysctls of a server's pod that kubelets must allow: those with another value than the nodes' own."""
+    nodes = DeploymentParameters().model_copy(update=settings.defaults())
+    own = sysctls_in_pods(settings, nodes)
+    values = sysctls_in_pods(settings, wanted)
+    return {name: text for name, text in values.items() if name not in SAFE_SYSCTLS and text != own.get(name)}
+
+
+def pod_sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[Tree]:
+    """Return the sysctls that a server's pod sets: the safe ones, and unsafe ones that differ from the nodes' own.
+
+    Pods in the network of their nodes may set none.
+    """
+    values = {} if settings.host_network else sysctls_in_pods(settings, wanted)
+    needed = SAFE_SYSCTLS | unsafe_sysctls(settings, wanted).keys()
+    return [{"name": name, "value": text} for name, text in values.items() if name in needed]
 
 
 def attachment(network: str | None, address: str | None) -> dict[str, str]:

@@ -97,9 +97,12 @@ def findings(
             yield node_finding(cluster, f"pair {index} {side}", placed)
             if placed.network:
                 yield _attachment(cluster, placed.network)
-    own = settings.congestion_controls[0]
-    if others := {cell.parameters.congestion_control for cell in configuration.grid.cells} - {own}:
-        why = f"net.ipv4.tcp_congestion_control ({', '.join(sorted(others))}): a pod alone shows if kubelets allow it"
+    unsafe: dict[str, set[str]] = {}
+    for cell in configuration.grid.cells:
+        for name, text in objects.unsafe_sysctls(settings, cell.parameters).items():
+            unsafe.setdefault(name, set()).add(text)
+    for name, texts in unsafe.items():
+        why = f"{name} ({', '.join(sorted(texts))}): a pod alone shows if kubelets allow it"
         yield Finding(cluster.namespace, "sysctls", "skipped", why)
 
 

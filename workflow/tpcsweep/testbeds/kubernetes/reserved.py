@@ -9,10 +9,11 @@ from typing import Any
 from kubernetes.client import V1PodTemplateSpec
 from pydantic import BaseModel
 
+from tpcsweep.sweeps.parameters import parameters_by_sysctl
 from tpcsweep.sweeps.problems import ConfigurationError, Problem, key, quoted, validated
 from tpcsweep.testbeds.kubernetes import pod_templates
 from tpcsweep.testbeds.kubernetes.metadata import MANAGED
-from tpcsweep.testbeds.kubernetes.objects import ARCHIVE, NETWORKS
+from tpcsweep.testbeds.kubernetes.objects import ARCHIVE, KIND, NETWORKS
 from tpcsweep.testbeds.kubernetes.placements import SERVERS, Role
 from tpcsweep.testbeds.kubernetes.pod import pod_files
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
@@ -20,7 +21,7 @@ from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 LABELS = "|".join(map(re.escape, MANAGED))
 VOLUMES = "|".join((ARCHIVE, "state", "credentials", "configuration", "files"))
 FOLDERS = "|".join(("/tmp", *map(str, (pod_files.STATE, pod_files.FILES, pod_files.PACKAGE_FOLDER))))  # noqa: S108
-SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name=net\.ipv4\.tcp_(rmem|wmem|congestion_control)"
+SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name="
 CONTAINER = r"spec\.containers\[\d+\]\."
 FREE = r"\b(labels|annotations|nodeSelector|matchLabels|limits|requests|volumeAttributes|options)\."
 """Mappings whose keys are free, and may contain underscores."""
@@ -34,7 +35,10 @@ RESERVED = {
     r"spec\.hostNetwork": "set host_network of the testbed, which also assigns ports to servers",
     r"spec\.(hostPID|shareProcessNamespace)": "CPU is counted by the processes of each container",
     r"spec\.automountServiceAccountToken": "pods of a deployment ask no API server",
-    SYSCTL: "set tcp_buffer or congestion_control of the sweep instead",
+    **{
+        SYSCTL + re.escape(sysctl): f"set {parameter} of the sweep instead"
+        for sysctl, parameter in parameters_by_sysctl(KIND).items()
+    },
     rf"spec\.volumes\[\d+\]\.name=({VOLUMES})": "it is a volume of tpcsweep's; choose another name",
     rf"{CONTAINER}(command|args)": "tpcsweep starts its own programs in it",
     rf"{CONTAINER}image": "image and server_image of the testbed are checked and recorded",

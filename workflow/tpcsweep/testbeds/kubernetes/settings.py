@@ -13,7 +13,7 @@ from tpcsweep.deploying.paths.network_path import LARGEST
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
 from tpcsweep.sweeps.problems import LIST_TAG, VALUE_TAG, Fault, fault
-from tpcsweep.sweeps.testbed_settings import DEPLOYED, Given, PathRule, Settings
+from tpcsweep.sweeps.testbed_settings import Given, PathRule, Settings
 from tpcsweep.sweeps.units import RATE, RTT, show
 from tpcsweep.testbeds.kubernetes.placements import Client, Role, Side, faults, over
 
@@ -106,7 +106,6 @@ class Paths(Strict):
 class Kubernetes(Settings):
     """Pods of a Kubernetes cluster."""
 
-    supports: ClassVar[str] = DEPLOYED
     deploy_seconds: ClassVar[float] = 20.0
 
     kind: Literal["kubernetes"]

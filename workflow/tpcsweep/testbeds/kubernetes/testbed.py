@@ -17,12 +17,13 @@ from tpcsweep.common import signals
 from tpcsweep.common.errors import BrokenError, FaultError
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import BROKEN
+from tpcsweep.deploying.linux.sysctls import mismatches
 from tpcsweep.deploying.paths.network_path import Path, PathError, describe_limit
 from tpcsweep.deploying.paths.rates import FoundPath
 from tpcsweep.deploying.xrootd.server_config import place_of
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Client, ClientError
-from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.parameters import Parameters, parameters_by_sysctl
 from tpcsweep.sweeps.study import Configuration
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.interface import Finding, Request, TeardownError
@@ -43,6 +44,7 @@ EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
 Told = Mapping[str, Any]  # an answer of agents, or what is made of it
 OTHERS = (("src", "dst"), ("dst", "src"))
+RECORDED_SYSCTLS = [*parameters_by_sysctl(objects.KIND), "net.ipv4.tcp_no_metrics_save"]
 TARGETS = {"src": "source", "dst": "destination"}  # targets of the sampler, by side
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its start
@@ -292,9 +294,10 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         if server.role == "server" and server.manager:
             session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
     for side, other in OTHERS:
-        asked = {"target": TARGETS[side], "peers": sides[other].addresses}
+        asked = {"target": TARGETS[side], "peers": sides[other].addresses, "sysctls": RECORDED_SYSCTLS}
         described |= session.tell(sides[side].names, "describe", **asked)
-    _require_congestion_control(described, wanted.congestion_control)
+    needed = objects.sysctls_in_pods(settings, wanted)
+    _require_sysctls({name: each["sysctls"] for name, each in described.items() if name != CLIENT}, needed)
     release = agreed(session.tell([server.name for server in pods.servers], "release"))
     connected = time.monotonic()
     emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
@@ -340,14 +343,15 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     return site
 
 
-def _require_congestion_control(described: Told, wanted: str) -> None:
-    for name, description in described.items():
-        in_force = description.get("sysctls", {}).get("net.ipv4.tcp_congestion_control", wanted)
-        if in_force != wanted:
-            raise PathError(
-                f"{name}: congestion_control is {in_force}, asked for {wanted}: "
-                "name the nodes' own one first in congestion_controls of the testbed's file"
-            )
+def _require_sysctls(found: Mapping[str, Mapping[str, str]], needed: Mapping[str, str]) -> None:
+    """Raise PathError for the first origin whose sysctls, by its name, are not those needed."""
+    for origin, values in found.items():
+        for name, why in mismatches(needed, values):
+            parameter = parameters_by_sysctl(objects.KIND)[name]
+            fix = f"choose a value of {parameter} that the node keeps"
+            if parameter == "congestion_control":
+                fix = "name the nodes' own one first in congestion_controls of the testbed's file"
+            raise PathError(f"{origin}: {why} ({parameter} of the sweep): {fix}")
 
 
 def _provenance(

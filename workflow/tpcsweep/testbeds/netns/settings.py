@@ -19,7 +19,7 @@ from tpcsweep.sweeps.problems import Fault
 
 if TYPE_CHECKING:
     pass
-from tpcsweep.sweeps.testbed_settings import DEPLOYED, Given, PathRule, Settings
+from tpcsweep.sweeps.testbed_settings import Given, PathRule, Settings
 
 DISK = "/var/lib/tpcsweep"  # default folder on a disk for files of netns testbeds
 
@@ -37,11 +37,6 @@ class OwnRelease(Strict):
 class Netns(Settings):
     """Network namespaces on this machine."""
 
-    supports: ClassVar[str] = " ".join(
-        [
-            DEPLOYED,  # followed by parameters that pods do not support, one per line
-        ]
-    )
     deploy_seconds: ClassVar[float] = 6.0
 
     kind: Literal["netns"]

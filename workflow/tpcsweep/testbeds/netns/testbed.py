@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tpcsweep.common.processes import CommandError, Commands
 from tpcsweep.deploying.linux.cgroups import Cgroup, CgroupError, hierarchy
 from tpcsweep.deploying.linux.namespaces import MAKER, call_in_namespace, namespace_command, socket_inside
 from tpcsweep.deploying.linux.sockets import SocketDiagnostics
+from tpcsweep.deploying.linux.sysctls import in_force, mismatches
 from tpcsweep.deploying.paths.link import Link, connect
 from tpcsweep.deploying.paths.network_path import Path as NetworkPath
 from tpcsweep.deploying.paths.network_path import PathError, segmentation_command
@@ -42,6 +44,7 @@ from tpcsweep.measuring.transfer_files import (
     reserve_memory,
     write_through,
 )
+from tpcsweep.sweeps.parameters import parameters_by_sysctl
 from tpcsweep.testbeds.interface import Request, TeardownError
 from tpcsweep.testbeds.netns import namespace_servers, ownership, requirements, topology
 from tpcsweep.testbeds.netns.namespace_servers import DeploymentError, DeploymentProcesses, NamespaceServers
@@ -64,6 +67,7 @@ ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
 """The sides with files on a disk, by layer."""
 PLACES: dict[Place, str] = {"client": "client", "source": "src1", "destination": "dst1"}
 """The node of each place where tools run."""
+LARGEST_SOCKET_BUFFERS = ("net.core.rmem_max", "net.core.wmem_max")  # recorded
 MOST_RESERVED_MEMORY = 2 << 30
 """Limit in bytes on memory reserved for arriving files, for one or two seconds of transfers.
 
@@ -218,7 +222,11 @@ class _Deployment:
         for node, values in topology.sysctls_of_nodes(sides, wanted).items():
             settings = [f"{key}={value}" for key, value in values.items()]
             command = ["sysctl", "--quiet", "--write", *settings]
-            self.commands.run(namespace_command(self.processes.name(node), command))
+            name = self.processes.name(node)
+            self.commands.run(namespace_command(name, command))
+            found = call_in_namespace(name, partial(in_force, values))
+            if wrong := [why for _, why in mismatches(values, found)]:
+                raise DeploymentError(f"{node}: {'; '.join(wrong)}: this kernel does not keep the value")
         near, far = (
             (self.processes.name(router), f"{topology.LINK[side]}/30")
             for side, router in topology.ROUTER.items()
@@ -313,15 +321,12 @@ class _Deployment:
         }
 
     def _sysctls(self, sides: Sides) -> dict[str, str]:
-        values = {}
-        keys = [*topology.tcp_sysctls(self.wanted), "net.core.rmem_max", "net.core.wmem_max"]
+        values: dict[str, str] = {}
+        keys = [*parameters_by_sysctl("netns"), *topology.NOTHING_INHERITED, *LARGEST_SOCKET_BUFFERS]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             namespace = self.processes.name(sides[side].names[0])
-            for line in self.commands.run(
-                namespace_command(namespace, ["sysctl", "--ignore", *keys])
-            ).splitlines():
-                key, _, value = line.partition(" = ")
-                values[f"{side}.{key}"] = " ".join(value.split())
+            found = call_in_namespace(namespace, partial(in_force, keys))
+            values |= {f"{side}.{key}": value for key, value in found.items()}
             route = self.commands.run(["ip", "-n", namespace, "route", "get", topology.ENTRY[other]]).split()
             control = route[route.index("congctl") + 1] if "congctl" in route else ""
             values[f"{side}.congestion_control"] = control

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.deploying.xrootd.server_config import SideServers
-from tpcsweep.sweeps.parameters import DeploymentParameters
+from tpcsweep.sweeps.parameters import DeploymentParameters, sysctls
 
 SIDES = ("src", "dst")
 CLIENT_SIDE = "src"
@@ -105,7 +105,7 @@ def route_commands(
 
 
 def tcp_sysctls(wanted: DeploymentParameters) -> dict[str, str]:
-    return {**xrootd.buffer_sysctls(wanted.tcp_buffer), **NOTHING_INHERITED}
+    return {**sysctls("netns", wanted), **NOTHING_INHERITED}
 
 
 def sysctls_of_nodes(sides: Sides, wanted: DeploymentParameters) -> dict[str, dict[str, str]]:

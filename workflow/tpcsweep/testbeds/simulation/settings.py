@@ -21,10 +21,6 @@ class Simulation(Settings):
     """A model of servers and path: nothing is deployed or measured."""
 
     simulated: ClassVar[bool] = True
-    supports: ClassVar[str] = (
-        "origins cores rtt bandwidth queue_limit mtu tcp_buffer layer authorization tool copy_mode "
-        "encryption endpoint file_size source_content streams"
-    )
     deploy_seconds: ClassVar[float] = 3.0
     cell_seconds: ClassVar[float] = 0.1
 

@@ -37,12 +37,12 @@ async def serve(
     def say(**fields: object) -> None:
         writer.write(encoded(**fields))
 
-    def describe(target: str, peers: list[str]) -> dict[str, Any]:
+    def describe(target: str, peers: list[str], sysctls: list[str]) -> dict[str, Any]:
         """Describe machine and network towards the other side's origins, and watch connections to them.
 
         The server is a source or destination: a `target` of the sampler.
         """
-        description = network.describe_network(peers)
+        description = network.describe_network(peers, sysctls)
         pod = OriginPod(container, target, ports.server, description["interfaces"], peers)
         verbs["remove"] = pod.files.remove
         verbs["present"] = pod.files.present

@@ -17,11 +17,11 @@ import json
 import socket
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tpcsweep.common import processes
 from tpcsweep.deploying.linux.namespaces import boot_id, interface_to, network_identity
+from tpcsweep.deploying.linux.sysctls import in_force
 from tpcsweep.deploying.paths import network_path
 from tpcsweep.deploying.paths.link import qdisc_counters
 from tpcsweep.deploying.xrootd.server_config import LOOPBACK, parts_of
@@ -29,18 +29,16 @@ from tpcsweep.testbeds.kubernetes.pod.messages import detach
 
 BLOCK = 1 << 16
 
-SYSCTLS = ("tcp_rmem", "tcp_wmem", "tcp_no_metrics_save", "tcp_congestion_control")
 PASS = f"rate 200gbit burst 1m cburst 1m quantum {network_path.SUPER_PACKET}"
 """A class with a higher rate than any path."""
 _emulated: dict[str, network_path.Path] = {}  # the emulated path by its interface, if any
 
 
-def describe_network(addresses: Iterable[str]) -> dict[str, Any]:
-    """Describe machine and network: interfaces to some addresses, and sysctls that bound connections."""
+def describe_network(addresses: Iterable[str], sysctls: Iterable[str]) -> dict[str, Any]:
+    """Describe machine and network: interfaces to some addresses, and the values of sysctls."""
     interfaces = sorted(set(map(interface_to, addresses)))
-    files = [Path("/proc/sys/net/ipv4", name) for name in SYSCTLS]
-    sysctls = {f"net.ipv4.{file.name}": " ".join(file.read_text().split()) for file in files if file.exists()}
-    return {"boot": boot_id(), "network": network_identity(), "interfaces": interfaces, "sysctls": sysctls}
+    network = {"network": network_identity(), "interfaces": interfaces, "sysctls": in_force(sysctls)}
+    return {"boot": boot_id(), **network}
 
 
 def own(address: str) -> None:
