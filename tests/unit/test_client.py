@@ -26,8 +26,8 @@ DRIVER = """
 import asyncio, sys
 from pathlib import Path
 from typing import Any
-from tpcsweep.measuring.client.client_process import __main__ as client
-from tpcsweep.measuring.tools.registry import Worker
+from tpcsweep.measuring.client import __main__ as client
+from tpcsweep.measuring.tools.tool import Worker
 from tpcsweep.measuring.tools.gfal import GfalCopy
 
 class Runs(GfalCopy):

@@ -93,7 +93,7 @@ def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played
         (folder / "logs").mkdir()
         content = {"parameters": {"streams": 1}, "repetitions": cells, "retry_share": 0} | sweep
         configuration = study_of(folder, **content)
-        patched.setattr(runner.testbeds, "load_testbed", lambda _: testbed)
+        patched.setattr(runner.kinds, "load_testbed", lambda _: testbed)
         patched.setattr(runner, "CALM", 0.0)
         patched.setattr(runner.psutil, "cpu_percent", lambda _: 0.0)
         yield testbed, configuration, folder / "logs"
