@@ -54,7 +54,8 @@ def test_a_wheel_alone_lists_a_sweep_and_packs_the_software_of_a_checkout(
     wheel: zipfile.ZipFile, tmp_path: Path
 ) -> None:
     wheel.extractall(tmp_path / "installed")
-    code = "import pathlib, sys; from tpcsweep import archiving; archiving.copy_software(pathlib.Path(sys.argv[1]))"
+    copy = "from tpcsweep.running.archiving import copy_software"
+    code = f"import pathlib, sys; {copy}; copy_software(pathlib.Path(sys.argv[1]))"
     for name, place in {"wheel": tmp_path / "installed", "checkout": ROOT / "workflow"}.items():
         environment = {**os.environ, "PYTHONPATH": str(place)}
         assert "2 cells" in succeeded([*TPCSWEEP, "grid", "--sweep", "smoke"], cwd=tmp_path, env=environment)

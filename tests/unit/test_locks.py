@@ -84,14 +84,14 @@ def test_the_machines_lock_is_one_for_all_and_goes_with_a_holder_that_is_killed(
 
 JOB = """
 import os, pathlib, sys, time
-from tpcsweep.deploying.linux import signals
+from tpcsweep.common import signals
 signals.end_with_snakemake()
 pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
 time.sleep(600)
 """
 STARTER = """
 import subprocess, sys
-from tpcsweep.deploying.linux import signals
+from tpcsweep.common import signals
 signals.announce_pid()
 subprocess.run(["bash", "-c", '"$0" -c "$1" "$2"; true', sys.executable, *sys.argv[1:]])
 """
