@@ -204,7 +204,7 @@ def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkey
     monkeypatch.setenv(staging.CLEARS_AT_END, "")  # and deleted afterwards
     tried: list[object] = []
     testbed = SimpleNamespace(require=tried.append, EXPECTED=())
-    monkeypatch.setattr(hooks.testbeds, "load_testbed", lambda _: testbed)
+    monkeypatch.setattr(hooks.kinds, "load_testbed", lambda _: testbed)
     fresh = studies(tmp_path / "fresh")
     for number in range(2):
         put(fresh.sweeps[0], number)
