@@ -3,7 +3,6 @@
 
 import contextlib
 import re
-import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from tpcsweep.testbeds.netns.testbed import reap
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.logs import told
-from tests.support.own_machine import own_machine
 from tests.support.sites import MIB, site_of
 from tests.support.storage import Storage, linger, nothing_stays, storage_of
 from tests.support.workflow import Sweep
@@ -38,24 +36,18 @@ CRASHED = re.compile(
     "(xrootd|cmsd) was killed by SIG(SEGV|ABRT)|handshake operation timed out|no bytes have been received in 60 s"
 )
 """XRootD up to 5.9.1 crashes or hangs now and then of itself, on little CPU (docs/studies.md)."""
-SECOND = ("cells", "encryption", "paths", "releases", "tools")
-"""Modules of the second chain of tests that deploy. None of them is about the machine's lock, leftovers or users."""
-SCOPES = dict.fromkeys(SECOND, "second")
-SCOPES |= {name: name for name in ("first_page", "open_questions", "pages", "published", "slurm", "uml")}
+SCOPES = {name: name for name in ("first_page", "open_questions", "pages", "published", "slurm", "uml")}
 SCOPES |= {f"endpoints{part}": "endpoints" for part in ("", "_faults", "_pairs", "_tokens", "_user")}
-"""What runs beside the first chain of modules that deploy, one at a time: endpoints wait more than they compute."""
+"""What runs beside the modules that deploy on this machine, one at a time: endpoints wait more than they compute."""
 BASE = pytest.StashKey[Path]()
 
 
 class OneMachine(LoadScopeScheduling):
-    """Tests that deploy on this machine run in two chains, each in one process, and others beside them."""
+    """Tests that deploy on this machine run one after the other in one process, and others beside them."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _scope(Path(nodeid.partition("::")[0]))
-
-
-def _scope(file: Path) -> str:
-    return SCOPES.get(file.stem.removeprefix("test_"), "machine")
+        name = Path(nodeid.partition("::")[0]).stem.removeprefix("test_")
+        return SCOPES.get(name, "machine")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneMachine:
@@ -102,27 +94,6 @@ def _fixture(name: str) -> Any:
 
 
 pair, open_pair, clusters = map(_fixture, SITES)
-OWN_MACHINE = contextlib.ExitStack()
-"""The machine of the second chain, where this process is in it."""
-ENTERED = pytest.StashKey[bool]()
-
-
-def _enter_chain(item: pytest.Item) -> None:
-    """Enter the second chain's machine for its tests, if this process is one of several."""
-    stash = item.session.stash
-    if (
-        _scope(item.path) == "second"
-        and hasattr(item.config, "workerinput")
-        and not stash.get(ENTERED, False)
-    ):
-        disk = OWN_MACHINE.enter_context(tempfile.TemporaryDirectory(prefix="tpcsweep-disk-", dir="/var/tmp"))
-        OWN_MACHINE.enter_context(own_machine(Path(disk)))
-        stash[ENTERED] = True
-
-
-def _leave_chain(session: pytest.Session) -> None:
-    OWN_MACHINE.close()
-    session.stash[ENTERED] = False
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -190,7 +161,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Once more if a server has crashed or hung of itself: that is not what these tests are about."""
     if HERE not in item.path.parents:
         return None
-    _enter_chain(item)
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     if any(report.failed and CRASHED.search(report.longreprtext) for report in reports):
@@ -199,8 +169,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    if nextitem is None or _scope(nextitem.path) != _scope(item.path):
-        _leave_chain(item.session)
     return True
 
 

@@ -8,8 +8,6 @@ from tpcsweep.deploying.linux import cgroups, namespaces
 from tpcsweep.testbeds.netns import ownership
 from tpcsweep.testbeds.netns.settings import DISK
 
-from tests.support.own_machine import chain_of
-
 PATHS = "tpc-t"
 """What the names of namespaces begin with that tests of paths make, which need not have the machine to themselves."""
 DELAY_LINE = "tpc-delayline"  # the one program of a deployment that is in no namespace of it
@@ -41,10 +39,9 @@ def _ours(process: psutil.Process) -> str | None:
         ended = process.status() == psutil.STATUS_ZOMBIE
         here = _namespace(process.pid, "pid") == _namespace("self", "pid")
         inside = _namespace(process.pid, "net") != _namespace("self", "net")
-        other_chain = chain_of(process.pid) != chain_of("self")
     except (psutil.Error, OSError):
         return None
-    if ended or not here or other_chain:  # of a container, of a cluster or of other tests beside the test
+    if ended or not here:  # of a container or of a cluster beside the test
         return None
     if name.startswith(DELAY_LINE) and not any(word.startswith(PATHS) for word in command):
         return f"{process.pid} {name}"
