@@ -54,7 +54,7 @@ def test_the_page_of_a_shipped_dataset_is_written_to_results(here: Path) -> None
 
 
 def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_: None)
+    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_, **_options: None)
     assert tpcsweep("page", "demo").output == f"{here / 'results/demo/index.html'}\n"
     assert tpcsweep("page", "results/demo", "-o", "new/page.html").output == f"{here / 'new/page.html'}\n"
     assert tpcsweep("page", "results/demo/dataset.nc").output == f"{here / 'results/demo.html'}\n"
@@ -158,7 +158,7 @@ def test_fits_belong_to_the_cells_and_not_to_times_of_files(
         fitted.append(dataset.name)
         path.write_bytes(kept)
 
-    monkeypatch.setattr("tpcsweep.analysis.models.saved_fits.fit_all", fit_all)
+    monkeypatch.setattr("tpcsweep.analysis.models.cache.fit_all", fit_all)
     monkeypatch.setenv("TPCSWEEP_CACHE", str(here / "cache"))
     question = ("plan", "0.1Gbit/s", "--rtt=60ms")
     os.utime(fits, (0, 0))  # as `cp -r` may leave them

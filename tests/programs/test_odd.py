@@ -113,7 +113,7 @@ def laid_out(figure: Figure, folder: Path, name: str) -> None:
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
     """Each odd dataset in turn, for all tests. Searches and drawings are short: this is about whether they end."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tpcsweep.analysis.models.fit", partial(fit.fit, resamples=3))
+        patched.setattr("tpcsweep.analysis.models.saved_fits.fit", partial(fit.fit, resamples=3))
         patched.setattr("tpcsweep.analysis.publications.reproduction.DRAWS", 2)
         patched.setattr(notebooks, "run_notebook", run_here)
         patched.setattr("tpcsweep.pages.figures.save", laid_out)

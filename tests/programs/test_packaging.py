@@ -151,7 +151,14 @@ def test_a_sweep_is_made_without_any_extra(tmp_path: Path) -> None:
         "found = pkgutil.iter_modules\n"
         f"pkgutil.iter_modules = lambda *given: (one for one in found(*given) if one.name not in {names})\n"
     )
-    needed = ["comparing", "dataset", "figures", "models", "running.notebooks", "running.runner"]
+    needed = [
+        "analysis.comparison",
+        "analysis.page_sections",
+        "data.opening",
+        "pages.figures",
+        "running.notebooks",
+    ]
+    needed += ["running.runner"]
     code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
     succeeded([sys.executable, "-c", code], env=environment)

@@ -29,7 +29,9 @@ def write(configuration: Configuration, path: Path) -> Path:
         "testbed": configuration.testbed_name,
         "testbed_kind": "simulation",
         "measurement_confidence": 0.95,
-        **dict.fromkeys(("source", "measured_from", "measured_until", "software", "commit"), "made up"),
+        **dict.fromkeys(
+            ("summary", "source", "measured_from", "measured_until", "software", "commit"), "made up"
+        ),
         "claims_used_as_inputs": " ".join(settings.inputs),
         "claims_that_follow_from_assumptions": json.dumps(settings.assumptions),
         **configuration.attributes,
