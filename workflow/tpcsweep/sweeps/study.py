@@ -76,7 +76,7 @@ def config_arguments(config: Mapping[str, object]) -> list[str]:
 
 
 class Specification(TypedDict):
-    """What identifies a cell: everything that affects its measurement. It survives a round trip through JSON."""
+    """Specification of a cell: everything that affects its measurement. It survives a round trip through JSON."""
 
     format: int
     sweep: str
