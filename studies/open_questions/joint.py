@@ -23,7 +23,7 @@ from tpcsweep.analysis.claims.claim_cells import claim_cells as rows_of
 from tpcsweep.analysis.claims.judging import CLAIMS
 from tpcsweep.data.effects import Region
 from tpcsweep.data.labels import SIMULATED, coordinates
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.simulation.fixed_point import Array, central, model_cells, random_sets, solve, solved
 from tpcsweep.testbeds.simulation.settings import Simulation
@@ -75,13 +75,13 @@ def setups() -> Iterator[Simulated]:
         yield Simulated(unknown, {**given, "queue_limit": None}, {}, "path")
 
 
-def published() -> Configuration:
+def published() -> SweepStudy:
     """Return the published figure, on the testbed that simulates it."""
     config = {"sweep": "config/published/chep2023_fig4.yaml", "testbed": "simulation-chep2023"}
     return load(config, Path(__file__).parents[2])
 
 
-def table(figure: Configuration, draws: int) -> pd.DataFrame:
+def table(figure: SweepStudy, draws: int) -> pd.DataFrame:
     """Return one row for each set-up, with both readings.
 
     Args:
@@ -103,7 +103,7 @@ def table(figure: Configuration, draws: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def by_claims(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) -> dict[str, Any]:
+def by_claims(figure: SweepStudy, setup: Simulated, p: Mapping[str, Array]) -> dict[str, Any]:
     """Return the effects of the facts' claims on all cells of the figure, and the facts whose claims hold."""
     axes = figure.grid.axes
     parameters = [cell.parameters.model_copy(update=dict(setup.cells)) for cell in figure.grid.cells]
@@ -123,7 +123,7 @@ def by_claims(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) -
     return {**effects, "holds": ", ".join(held)}
 
 
-def by_panel(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) -> dict[str, float]:
+def by_panel(figure: SweepStudy, setup: Simulated, p: Mapping[str, Array]) -> dict[str, float]:
     """Return the share of parameter sets in which each fact holds with 2 origins of 128 cores.
 
     Any number of streams suffices, which is generous: the number of streams of the first two was not published.

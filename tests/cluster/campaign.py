@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import yaml
 from kubernetes.client import ApiException, V1Pod
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.kubernetes.metadata import CELLS, DEPLOYMENT, OWNER, SELECTOR, SWEEP, object_name
 from tpcsweep.testbeds.kubernetes.objects import FINISHED_SECONDS
 from tpcsweep.testbeds.kubernetes.pod import pod_files
@@ -79,7 +79,7 @@ class Pods:
         (folder / "local.yaml").write_text(yaml.safe_dump(settings))
         return ClusterSweep(folder, "campaign", kubeconfig=self._relay.kubeconfig)
 
-    def configuration(self, sweep: ClusterSweep) -> Configuration:
+    def configuration(self, sweep: ClusterSweep) -> SweepStudy:
         files = {"sweep": f"{sweep.name}.yaml", "results": "results", "testbed": "local.yaml"}
         return load({key: str(sweep.folder / name) for key, name in files.items()}, ROOT)
 

@@ -40,7 +40,7 @@ from tpcsweep.data.importing.table_import import import_table
 from tpcsweep.pages.figures.maps import lines
 from tpcsweep.sweeps.problems import ConfigurationError, read_yaml
 from tpcsweep.sweeps.scaling import FEWEST_CORES, MOST_STREAMS, scaled
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Grid, Sweep, expand
 from tpcsweep.testbeds.loading import load, load_import, studies
 from tpcsweep.testbeds.netns import checks as netns
@@ -78,7 +78,7 @@ def grid(name: str) -> Grid:
     return expand(sweep(name))
 
 
-def configuration(name: str, results: Path | str = "results", **more: str) -> Configuration:
+def configuration(name: str, results: Path | str = "results", **more: str) -> SweepStudy:
     return load({"sweep": name, "testbed": LISTED[name], "results": str(results), **more}, ROOT)
 
 
@@ -104,7 +104,7 @@ def test_every_figure_has_a_sweep_and_is_listed_with_a_testbed_that_simulates_it
     assert [published_figure(study) for study in found.values()] == SWEPT
     assert len(grid("chep2023_fig4").cells) >= 1500
     for study in found.values():
-        assert isinstance(study, Configuration) and study.testbed.simulated
+        assert isinstance(study, SweepStudy) and study.testbed.simulated
         assert check(study) == []
 
 

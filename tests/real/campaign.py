@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.deploying.linux.namespaces import FOLDER
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.netns import ownership
 
@@ -52,7 +52,7 @@ class Machine:
     def sweep(self, folder: Path) -> Sweep:
         return Sweep(folder, "campaign")
 
-    def configuration(self, sweep: Sweep) -> Configuration:
+    def configuration(self, sweep: Sweep) -> SweepStudy:
         files = {"sweep": str(sweep.folder / f"{sweep.name}.yaml"), "results": str(sweep.folder / "results")}
         return load(files | {"testbed": "netns"}, ROOT)
 

@@ -33,7 +33,7 @@ import numpy as np
 import orjson
 import psutil
 import xarray as xr
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 
 from tests.support.ledger import Ledger, mistake, read
 from tests.support.workflow import Sweep, fill, finished, jobs, wait_until
@@ -67,7 +67,7 @@ class Target(Protocol):
     pace: Pace
 
     def sweep(self, folder: Path) -> Sweep: ...  # in that folder, without the sweep's file
-    def configuration(self, sweep: Sweep) -> Configuration: ...
+    def configuration(self, sweep: Sweep) -> SweepStudy: ...
     def up(self) -> bool: ...  # whether anything of a deployment is there
     def present(self) -> Present: ...  # what is there that a deployment could have made
     def bystanders(self) -> AbstractContextManager[Callable[[], list[str]]]:

@@ -21,7 +21,7 @@ from tpcsweep.deploying.paths import network_path as paths
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import Parameters, quantity
 from tpcsweep.sweeps.problems import ConfigurationError
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Measurement, Sweep
 from tpcsweep.testbeds import support
 from tpcsweep.testbeds.kubernetes import objects
@@ -210,7 +210,7 @@ def _try(case: Case, file: Path) -> None:
 # --- what is made of what is taken
 
 
-def _planned(configuration: Configuration) -> None:
+def _planned(configuration: SweepStudy) -> None:
     """Check a configuration, and make all of its deployments that needs nothing deployed; raises what a step raises."""
     testbed = configuration.testbed
     of_this_machine = isinstance(testbed, Netns)
@@ -244,7 +244,7 @@ def _on_netns(parameters: Parameters) -> None:
     assert all(int(size) < 2**31 for size in sizes)
 
 
-def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameters: Parameters) -> None:
+def _on_kubernetes(configuration: SweepStudy, settings: Kubernetes, parameters: Parameters) -> None:
     naming = Naming("abc123", configuration.name, "x")
     deadline = settings.start_time + configuration.sweep.measurement.bounds[1]
     pair = next(pair for pair in settings.pairs if settings.serves(pair, parameters))
@@ -254,7 +254,7 @@ def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameter
         assert commands("eth0", share(_path(parameters), parameters.origins), ["10.0.0.1"])
 
 
-def _on_simulation(configuration: Configuration, settings: Simulation, parameters: Parameters) -> None:
+def _on_simulation(configuration: SweepStudy, settings: Simulation, parameters: Parameters) -> None:
     cells, physics = fixed_point.model_cells([parameters]), fixed_point.central(settings.parameters)
     found, *_ = fixed_point.solve(cells, physics, settings.queues)
     assert np.isfinite(found).all()

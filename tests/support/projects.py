@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from tpcsweep.sweeps.problems import ConfigurationError
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.netns.checks import NetnsMachine, check
 
@@ -19,14 +19,14 @@ STORES: dict[str, Any] = {"memory": 16 * 2**30, "disk": 8 * 2**30, "disk_kind": 
 MACHINE = NetnsMachine(cpus=2, smallest_rtt=0.2, congestion_controls=["cubic", "reno"], **STORES)
 
 
-def loaded(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> Configuration:
+def loaded(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> SweepStudy:
     for folder, text in (("sweeps", sweep), ("testbeds", testbed)):
         if text is not None:
             (root / "config" / folder / "one.yaml").write_text(text)
     return load({"sweep": "one", "testbed": "one"} | config, root)
 
 
-def study_of(folder: Path, testbed: str = "netns", /, **sweep: Any) -> Configuration:
+def study_of(folder: Path, testbed: str = "netns", /, **sweep: Any) -> SweepStudy:
     """A sweep on a testbed that ships, with its file `mine.yaml` and its results in a folder."""
     (folder / "mine.yaml").write_text(yaml.safe_dump(sweep))
     asked = {"sweep": f"{folder}/mine.yaml", "testbed": testbed, "results": f"{folder}/results"}

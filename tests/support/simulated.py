@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 from tpcsweep.data import folding
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, solve, spread
 from tpcsweep.testbeds.simulation.testbed import origin
 
 
-def write(configuration: Configuration, path: Path) -> Path:
+def write(configuration: SweepStudy, path: Path) -> Path:
     """Write the dataset of a configuration whose testbed simulates, without simulating a transfer."""
     settings, grid = configuration.testbed, configuration.grid
     cells = model_cells(cell.parameters for cell in grid.cells)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tpcsweep.data import folding
 from tpcsweep.sweeps.parameters import Parameters
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, solve
 from tpcsweep.testbeds.simulation.physics import Estimate, Physics
@@ -37,7 +37,7 @@ def fixed_point(one: Parameters, physics: Physics = PHYSICS, queues: str = "path
     return float(solve(model_cells([one]), central(physics), queues)[0][0])
 
 
-def folded(configuration: Configuration, folder: Path) -> folding.Folded:
+def folded(configuration: SweepStudy, folder: Path) -> folding.Folded:
     assert not check(configuration)
     file = folder / "cells.jsonl"
     simulate(configuration, file, 1)

@@ -16,7 +16,7 @@ from click.shell_completion import BashComplete
 from tpcsweep.cli import main
 from tpcsweep.common.files import write_text
 from tpcsweep.running import progress, run_lock, staging
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.testbeds import interface, kinds
 from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.netns.requirements import MachineError
@@ -35,7 +35,7 @@ def failed(*arguments: str) -> str:
 
 
 @pytest.fixture
-def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> SweepStudy:
     """A sweep of four cells, in the current folder; nothing is measured."""
     monkeypatch.chdir(root)
     sweep = "parameters: {rtt: [5, 20], streams: [1, 2], tcp_buffer: 4 MiB}\n"
@@ -44,7 +44,7 @@ def study(root: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
     return load({"sweep": "probe", "testbed": "one"}, Path())
 
 
-def fill(study: Configuration, cells: int) -> None:
+def fill(study: SweepStudy, cells: int) -> None:
     for cell in study.grid.cells[:cells]:
         spec = cell_spec(study, cell)
         synthetic.write_cell(study.cell_file(cell), spec)
@@ -82,7 +82,7 @@ def test_a_shell_completes_commands_and_names(words: str, completed: list[str]) 
     assert [item.value for item in found] == completed
 
 
-def test_a_sweep_that_can_run_has_no_findings(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_can_run_has_no_findings(study: SweepStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds.load_testbed("netns"), "require", lambda _: None)
     done = tpcsweep("check")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "probe: all checks passed")
@@ -150,7 +150,7 @@ def test_reaped_deployments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tpcsweep("reap").stdout == "reaped: nothing was left\n"
 
 
-def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
+def test_the_dataset_contains_the_cells_so_far(study: SweepStudy) -> None:
     assert "no cells yet. Run `snakemake --config sweep=probe" in failed("dataset")
     fill(study, 1)
     cell = study.grid.cells[1]
@@ -164,7 +164,7 @@ def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
 
 
 def test_beside_a_run_dataset_page_and_status_show_the_cells_so_far(
-    study: Configuration, monkeypatch: pytest.MonkeyPatch
+    study: SweepStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(study, 1)
     cell = study.grid.cells[1]
@@ -242,7 +242,7 @@ def test_a_dataset_is_exported_to_the_terminal_and_to_files(tmp_path: Path) -> N
     assert "it is no file of NetCDF 4" in failed("export", "csv", str(tmp_path / "cells.csv"))
 
 
-def test_a_crate_contains_the_sweep_of_the_results(study: Configuration) -> None:
+def test_a_crate_contains_the_sweep_of_the_results(study: SweepStudy) -> None:
     fill(study, 4)
     assert tpcsweep("dataset").exit_code == 0
     crate = Path("results/probe/crate")

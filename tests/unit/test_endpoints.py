@@ -18,7 +18,7 @@ from tpcsweep.measuring.tools.native import Copier
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Transfer
 from tpcsweep.sweeps.problems import ConfigurationError, validated
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.checks import check
@@ -146,7 +146,7 @@ def test_a_tool_for_another_protocol_or_other_ends_is_refused(ends: Any, tool: s
     parameters = {"tool": tool, "pair": "a-b", "file_size": 1024, "copy_mode": TOOLS[tool].copy_modes[0]}
     sweep = Sweep.model_validate({"parameters": parameters, "measurement": how, "retry_share": 0})
     files = ("s.yaml", "t", testbed, "t.yaml", Path("results"))
-    [problem] = check(Configuration("s", sweep, *files, expand(sweep), requested={}))
+    [problem] = check(SweepStudy("s", sweep, *files, expand(sweep), requested={}))
     assert problem.key == "parameters.tool"
     assert allowed in problem.allowed
 

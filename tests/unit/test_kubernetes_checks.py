@@ -11,7 +11,7 @@ import yaml
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.problems import ConfigurationError
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.testbeds.loading import KINDS, load
 from tpcsweep.testbeds.support import check, require_supported
 
@@ -53,7 +53,7 @@ OTHER = {"rtt": 20, "bandwidth": "1 Gbit/s", "mtu": 1500}
 TWO = NODES | {"paths": {"kind": "nodes", "pairs": [{"rtt": 0}, OTHER]}}
 
 
-def loaded(root: Path, parameters: dict[str, Any], testbed: Any = NODES, **sweep: Any) -> Configuration:
+def loaded(root: Path, parameters: dict[str, Any], testbed: Any = NODES, **sweep: Any) -> SweepStudy:
     asked = {"parameters": parameters or {"streams": 1}, **sweep}
     return projects.loaded(root, yaml.safe_dump(asked), yaml.safe_dump(testbed))
 

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from tpcsweep.data import exporting, folding, labels
 from tpcsweep.data.opening import copy_dataset, load, open_group, require_dataset
-from tpcsweep.data.places import Imported, load_dataset
+from tpcsweep.data.places import DatasetStudy, load_dataset
 from tpcsweep.sweeps.parameters import BEFORE
 from tpcsweep.sweeps.problems import ConfigurationError
 
@@ -93,7 +93,7 @@ def test_netcdf_3_is_told_from_datasets_that_lack_groups(tmp_path: Path) -> None
     assert "given a file of NetCDF 3, allowed: NetCDF 4, as `nccopy -k netCDF-4 x.nc NEW.nc`" in done.stderr
 
 
-def loaded(source: Path | str) -> Imported:
+def loaded(source: Path | str) -> DatasetStudy:
     return load_dataset(str(source), Path("results"), ROOT)
 
 

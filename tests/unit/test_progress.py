@@ -26,7 +26,7 @@ from tpcsweep.running.progress import JobProgress, begin_progress
 from tpcsweep.running.status import count_cells
 from tpcsweep.running.studies import Studies
 from tpcsweep.sweeps.parameters import BEFORE
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 
 from tests.support import synthetic
 from tests.support.projects import study_of
@@ -97,13 +97,13 @@ WELL = synthetic.result()
 REASON = "rtt asked 2 ms, found 9 ms"
 
 
-def put(study: Configuration, number: int, **changes: Any) -> None:
+def put(study: SweepStudy, number: int, **changes: Any) -> None:
     cell = study.grid.cells[number]
     cell_files.write_cell(study.cell_file(cell), cell_spec(study, cell), dataclasses.replace(WELL, **changes))
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Configuration:
+def study(tmp_path: Path) -> SweepStudy:
     """Eight cells: one of another specification, one tried, one failed, four measured: flagged, noted, in staging."""
     found = study_of(tmp_path, parameters={"rtt": [1, 2], "streams": [1, 2, 3, 4]})
     outcomes = [{}, {"flags": ["not_steady"]}, {"flags": ["wide_interval"]}, {"status": "failed"}]
@@ -120,7 +120,7 @@ def study(tmp_path: Path) -> Configuration:
     return found
 
 
-def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: Configuration) -> None:
+def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: SweepStudy) -> None:
     found = status.count_cells(study)
     assert (found.measured, found.flagged, found.failed) == (4, 2, 1)
     assert (found.not_measured, found.left, found.missing, found.cells) == (1, 2, 3, 8)
@@ -146,7 +146,7 @@ def test_damaged_lines_of_simulated_cells_are_left_and_older_ones_current(
     assert (counted.measured, counted.left, counted.cells) == (2, 2, 4)
 
 
-def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configuration) -> None:
+def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: SweepStudy) -> None:
     def shown() -> str:
         console = Console(width=200)
         with console.capture() as capture:

@@ -23,7 +23,7 @@ from tpcsweep.data.reduction import DatasetError
 from tpcsweep.data.variables import NOT_MEASURED
 from tpcsweep.running import run_lock, staging, study_dataset
 from tpcsweep.sweeps.parameters import BEFORE, Parameters
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Cell
 
 from tests.support import synthetic
@@ -193,7 +193,7 @@ def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(staging.CLEARS_AT_END, raising=False)
 
 
-def put(study: Configuration, cell: Cell, state: str = "current") -> None:
+def put(study: SweepStudy, cell: Cell, state: str = "current") -> None:
     """Write a measured cell to staging, and what became of it to its place."""
     bring(staging.staged_file(study, cell), "current", cell_spec(study, cell))
     bring(study.cell_file(cell), state, cell_spec(study, cell))

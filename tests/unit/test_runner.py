@@ -21,7 +21,7 @@ from tpcsweep.data.flags import BROKEN, graded
 from tpcsweep.data.variables import CPU_LIMITS, NOT_MEASURED
 from tpcsweep.running import runner
 from tpcsweep.running.runner import CAUSES, better_measurement, cells_to_retry
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.testbeds.interface import Request
 
 from tests.support import synthetic
@@ -86,7 +86,7 @@ class Played:
 
 
 @contextlib.contextmanager
-def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played, Configuration, Path]]:
+def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played, SweepStudy, Path]]:
     testbed = Played(script)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
         folder = Path(name)
@@ -99,16 +99,16 @@ def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played
         yield testbed, configuration, folder / "logs"
 
 
-def run(configuration: Configuration, logs: Path) -> None:
+def run(configuration: SweepStudy, logs: Path) -> None:
     [deployment] = configuration.grid.deployments
     runner.run(configuration, deployment, logs)
 
 
-def read(configuration: Configuration) -> list[dict[str, Any]]:
+def read(configuration: SweepStudy) -> list[dict[str, Any]]:
     return [json.loads(configuration.cell_file(cell).read_bytes()) for cell in configuration.grid.cells]
 
 
-def statuses(configuration: Configuration) -> list[str]:
+def statuses(configuration: SweepStudy) -> list[str]:
     return [cell["status"] for cell in read(configuration)]
 
 

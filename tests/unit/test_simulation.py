@@ -23,7 +23,7 @@ from tpcsweep.measuring.tcp import HEADERS
 from tpcsweep.pages import figures
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.problems import ConfigurationError
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.testbeds.loading import load
 from tpcsweep.testbeds.simulation import fixed_point as simulated
 from tpcsweep.testbeds.simulation.fixed_point import TLS, central, model_cells, packet, solve
@@ -195,7 +195,7 @@ def test_wrong_files_are_refused(tmp_path: Path, said: str, content: dict[str, A
         require_supported(on_base(tmp_path, **content | {"base": base}))
 
 
-def on_base(folder: Path, **content: Any) -> Configuration:
+def on_base(folder: Path, **content: Any) -> SweepStudy:
     path = folder / "mine.yaml"
     path.write_text(yaml.safe_dump({"kind": "simulation", "base": "simulation", **content}))
     return load({"sweep": "smoke", "testbed": str(path), "results": str(folder / "results")}, ROOT)

@@ -16,7 +16,7 @@ from tpcsweep.data import folding, labels, tables
 from tpcsweep.data.cell_files import parse_content
 from tpcsweep.data.variables import SUMMARY
 from tpcsweep.sweeps.parameters import Parameters
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.fixed_point import central, model_cells, terms
 from tpcsweep.testbeds.simulation.result import SAMPLES
@@ -28,7 +28,7 @@ STREAMS = [1, 3, 8, 40, 200]
 ASKED = {"streams": STREAMS, "rtt": [1, 60], "cores": 16, "bandwidth": 20, "file_size": "1 GB"}
 
 
-def asked(folder: Path, measurement: dict[str, Any] | None = None, **parameters: Any) -> Configuration:
+def asked(folder: Path, measurement: dict[str, Any] | None = None, **parameters: Any) -> SweepStudy:
     return study_of(folder, "simulation", parameters=ASKED | parameters, measurement=measurement or {})
 
 
@@ -92,7 +92,7 @@ def specs(cells: list[dict[str, Any]]) -> list[Any]:
     return [cell["spec"] for cell in cells]
 
 
-def computed_cells(configuration: Configuration, folder: Path, processes: int = 1) -> list[dict[str, Any]]:
+def computed_cells(configuration: SweepStudy, folder: Path, processes: int = 1) -> list[dict[str, Any]]:
     study.simulate(configuration, folder / "cells.jsonl", processes)
     assert sorted(file.name for file in folder.iterdir() if "cells" in file.name) == ["cells.jsonl"]
     return [parse_content(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
@@ -127,7 +127,7 @@ def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path
     assert len(computed_cells(asked(tmp_path, mtu=1500, rtt=1), tmp_path)) == len(STREAMS)
 
 
-def killed(configuration: Configuration, folder: Path) -> None:
+def killed(configuration: SweepStudy, folder: Path) -> None:
     """Compute two cells at a time, and be killed while the third two are computed."""
     usual, left = study.results, [2]
 

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.analysis.publications.catalogue import published_studies
 from tpcsweep.common.files import write_text
-from tpcsweep.data.places import Imported
+from tpcsweep.data.places import DatasetStudy
 from tpcsweep.running.products import ALWAYS
 from tpcsweep.running.studies import NEVER, Deployments, Studies, alternatives_pattern
 from tpcsweep.sweeps.problems import ConfigurationError
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds import loading
 from tpcsweep.testbeds.loading import load
 
@@ -82,7 +82,7 @@ def test_a_file_with_a_comma_and_an_at_in_its_path_is_one_sweep(tmp_path: Path) 
 def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
     found = studies(sweep="demo", dataset=str(SURFACE), results=str(tmp_path))
     assert [*found] == ["surface"]
-    assert isinstance(found["surface"], Imported)
+    assert isinstance(found["surface"], DatasetStudy)
     assert (found.sweeps, found.measured, found.cells, found.workflow_datasets) == ([], [], [], ["surface"])
     place = tmp_path / "surface/dataset.nc"
     place.parent.mkdir()
@@ -150,7 +150,7 @@ def test_another_spelling_of_a_study_does_not_start_its_dataset_and_another_scal
 SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
 
 
-def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
+def deployments(*paths: str, study: SweepStudy = SMOKE) -> Deployments:
     return Deployments(study, "measure", paths, (), frozenset())
 
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tpcsweep.sweeps.parameters import DEPLOYMENT, Parameters
 from tpcsweep.sweeps.problems import ConfigurationError
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Grid, Sweep, cell_paths, expand, expected_seconds
 from tpcsweep.testbeds.netns.settings import Netns
 
@@ -53,9 +53,9 @@ def paths(of: Grid) -> list[str]:
     return [cell.path for cell in of.cells]
 
 
-def configured(of: Grid) -> Configuration:
+def configured(of: Grid) -> SweepStudy:
     testbed = Netns(kind="netns")
-    return Configuration("s", of.sweep, "s.yaml", "t", testbed, "t.yaml", Path("results"), of, requested={})
+    return SweepStudy("s", of.sweep, "s.yaml", "t", testbed, "t.yaml", Path("results"), of, requested={})
 
 
 REPEAT = st.sampled_from(["cells", "deployments"])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.loading import load
 
 from tests.support import fakes, snakemakes, synthetic
@@ -63,7 +63,7 @@ class Project:
         content = {"parameters": {**CELLS, **sweep.pop("parameters", {})}, **sweep}
         (self.folder / f"config/sweeps/{name}.yaml").write_text(yaml.safe_dump(content))
 
-    def study(self, name: str = "mine") -> Configuration:
+    def study(self, name: str = "mine") -> SweepStudy:
         return load({"sweep": name, "testbed": "netns", "results": str(self.results)}, self.folder)
 
     @property

@@ -13,7 +13,7 @@ import click
 from tpcsweep.cli.options import SWEEP, TESTBED, answer, as_json, exit_on, find_results_dataset, output_option
 
 if TYPE_CHECKING:
-    from tpcsweep.sweeps.study import Configuration
+    from tpcsweep.sweeps.study import SweepStudy
 
 
 @click.command()
@@ -57,7 +57,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
 
 def _configuration_of(
     results: Path, attributes: Mapping[str, Any], sweep: str | None, testbed: str | None
-) -> Configuration | None:
+) -> SweepStudy | None:
     """Load the sweep of a results folder, by options or by the dataset's attributes.
 
     The result is None for an imported dataset, because a local file of the same name may differ from its sweep.

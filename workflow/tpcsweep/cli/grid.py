@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tpcsweep.sweeps.parameters import Value
-    from tpcsweep.sweeps.study import Configuration
+    from tpcsweep.sweeps.study import SweepStudy
 
 
 @click.command()
@@ -40,7 +40,7 @@ def grid(as_json: bool, **options: str | None) -> None:
     answer(as_json, {"study": study.folder.name, "axes": axes, "cells": cells}, grid_table(study))
 
 
-def grid_table(study: Configuration) -> RenderableType:
+def grid_table(study: SweepStudy) -> RenderableType:
     """Return the summary, the axes with their values, and a row for each deployment, in the order of measuring."""
     from rich.console import Group
     from rich.table import Table
@@ -63,7 +63,7 @@ def grid_table(study: Configuration) -> RenderableType:
     return Group(grid_summary(study), axes, deployments)
 
 
-def grid_summary(study: Configuration) -> str:
+def grid_summary(study: SweepStudy) -> str:
     """Describe the grid in one line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
     from tpcsweep.sweeps.sweep import REPETITION, expected_seconds
 

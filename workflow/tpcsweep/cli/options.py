@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tpcsweep.sweeps import units
-    from tpcsweep.sweeps.study import Configuration
+    from tpcsweep.sweeps.study import SweepStudy
 
 UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")  # number without a unit
 CONFIG = Path("config/config.yaml")
@@ -120,7 +120,7 @@ def settings(**options: str | None) -> dict[str, Any]:
     return {**given, **{name: value for name, value in options.items() if value is not None}}
 
 
-def load_study(**options: str | None) -> Configuration:
+def load_study(**options: str | None) -> SweepStudy:
     """Load the sweep of the configuration and the options; a configuration error ends the command."""
     from tpcsweep.sweeps.problems import ConfigurationError
     from tpcsweep.testbeds.loading import load

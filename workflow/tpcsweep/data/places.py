@@ -25,7 +25,7 @@ _LISTED = 8  # datasets that an error lists
 
 
 @dataclass(frozen=True)
-class Imported:
+class DatasetStudy:
     """A study of an existing dataset."""
 
     name: str
@@ -57,7 +57,7 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
     )
 
 
-def load_dataset(dataset: str, results: Path, root: Path, place: str = "") -> Imported:
+def load_dataset(dataset: str, results: Path, root: Path, place: str = "") -> DatasetStudy:
     """Return the study of an existing dataset or Zarr store, by its path relative to `root`.
 
     The study's name is the file's stem, or the folder's name if the file is dataset.nc. `place` names the option with
@@ -73,4 +73,4 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = "") -> Im
     name = path.stem if path.stem != Path(DATASET).stem else path.resolve().parent.name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name):
         raise refused("dataset", quoted(dataset), f"a file name of {NAME_CHARACTERS}", place)
-    return Imported(name, Path(dataset), results / name)
+    return DatasetStudy(name, Path(dataset), results / name)

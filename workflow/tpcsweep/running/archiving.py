@@ -28,7 +28,7 @@ from tpcsweep.data.opening import open_group
 from tpcsweep.data.places import FILES
 from tpcsweep.sweeps import citation
 from tpcsweep.sweeps.citation import Author, Citation
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.loading import source_files
 
 _SOFTWARE = "tpcsweep"  # folder of the software in a crate
@@ -59,7 +59,7 @@ class _File(NamedTuple):
 
 
 def write_crate(
-    results: Path, configuration: Configuration | None, cited: Citation | None, folder: Path, archive: Path
+    results: Path, study: SweepStudy | None, cited: Citation | None, folder: Path, archive: Path
 ) -> None:
     """Write the crate of a results folder as a folder, which replaces an earlier one, and as ZIP file, atomically.
 
@@ -67,7 +67,7 @@ def write_crate(
     MissingExtraError without the extra `crate`.
     """
     require_extra("crate")
-    crate = _described(results, configuration, cited)
+    crate = _described(results, study, cited)
     with creating_folder(folder) as whole, replacing_file(archive) as packed:
         crate.write(whole)
         copy_software(whole)
@@ -100,12 +100,12 @@ def _results(folder: Path) -> Iterator[_File]:
                 yield _File(file.relative_to(folder), file, *about)
 
 
-def _settings(configuration: Configuration) -> dict[str, list[_File]]:
-    asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
-    if configuration.sweep.scale is not None:
-        asked["scale"] = configuration.requested["scale"]
+def _settings(study: SweepStudy) -> dict[str, list[_File]]:
+    asked = {"sweep": Path(study.sweep_file).stem, "testbed": study.testbed_name}
+    if study.sweep.scale is not None:
+        asked["scale"] = study.requested["scale"]
     files = {}
-    for key, sources in source_files(configuration, Path()).items():
+    for key, sources in source_files(study, Path()).items():
         about = f"The requested {key}", "text/yaml"
         files[key] = [_File(Path(f"config/{key}s", source.name), source, *about) for source in sources]
     text = StringIO(yaml.safe_dump(asked, sort_keys=False))
@@ -144,7 +144,7 @@ snakemake --snakefile {_SOFTWARE}/{_WORKFLOW} --cores all --workflow-profile non
     return _File(Path("README.md"), StringIO(text), "Description of the archive", "text/markdown")
 
 
-def _described(folder: Path, configuration: Configuration | None, cited: Citation | None) -> Any:
+def _described(folder: Path, study: SweepStudy | None, cited: Citation | None) -> Any:
     from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
     with open_group(folder / "dataset.nc") as cells:
@@ -155,7 +155,7 @@ def _described(folder: Path, configuration: Configuration | None, cited: Citatio
     if cited and cited.doi:
         crate.root_dataset["identifier"] = f"https://doi.org/{cited.doi}"
     workflow = _workflow(crate, summary, software)
-    settings = {} if configuration is None else _settings(configuration)
+    settings = {} if study is None else _settings(study)
     results = list(_results(folder))
     listed = [*results, *chain.from_iterable(settings.values())]
     _add(crate, _readme(listed, bool(settings), summary, cited or software), about=crate.root_dataset)

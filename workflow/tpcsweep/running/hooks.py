@@ -13,7 +13,7 @@ from tpcsweep.running import live, progress, run_lock, staging, study_dataset
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
 from tpcsweep.running.studies import Studies
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.support import extras
 
@@ -76,7 +76,7 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
         sys.exit(1)
 
 
-def notify(study: Configuration, command: str, ending: Ending, counts: Status) -> str:
+def notify(study: SweepStudy, command: str, ending: Ending, counts: Status) -> str:
     """Run the user's command for the end of a run, if any; return a message if it fails, otherwise "".
 
     The command shares standard output and error with the run, has no input, and finds the ending in its environment.
@@ -100,7 +100,7 @@ def notify(study: Configuration, command: str, ending: Ending, counts: Status) -
     return f"notify: {command!r} ended with status {run.returncode}; the run is not affected"
 
 
-def _try(study: Configuration) -> None:
+def _try(study: SweepStudy) -> None:
     try:
         if lacking := missing_extras(extras(study)):
             raise MissingExtraError("\n".join(lacking))
@@ -110,7 +110,7 @@ def _try(study: Configuration) -> None:
         sys.exit(str(error))
 
 
-def _line(study: Configuration, status: Status) -> str:
+def _line(study: SweepStudy, status: Status) -> str:
     if status.missing and progress.read_progress(study.folder).get("stopped"):
         kept = status.measured + status.failed
         return f"stopped: {kept} of {status.cells} cells kept; go on: {study.command}"

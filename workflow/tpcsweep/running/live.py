@@ -21,7 +21,7 @@ from tpcsweep.data.flags import graded
 from tpcsweep.pages.rendering import render
 from tpcsweep.running.progress import exclusive, read_progress, time_left, until
 from tpcsweep.running.status import current_contents
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 
 PAGE = "live.html"
 _CELLS = ".live"  # name of the file with the outcome of each cell so far
@@ -30,18 +30,18 @@ Outcome = tuple[str, float | None, bool]
 """Status and throughput of a cell, and whether it has a warning."""
 
 
-def begin_page(study: Configuration) -> None:
+def begin_page(study: SweepStudy) -> None:
     """Write the page of a run that begins, with the cells that are measured already."""
     _write(study, _measured(study))
 
 
-def update_page(study: Configuration, measured: Mapping[str, Outcome] = MappingProxyType({})) -> None:
+def update_page(study: SweepStudy, measured: Mapping[str, Outcome] = MappingProxyType({})) -> None:
     """Add cells to the page of a run. A full disk does not end the run."""
     with contextlib.suppress(OSError), exclusive(study.folder):
         _write(study, {**_outcomes(study.folder), **measured})
 
 
-def end_page(study: Configuration, line: str) -> None:
+def end_page(study: SweepStudy, line: str) -> None:
     """Let the page of a run lead to the page of its results if that is newer, or else tell how the run ended."""
     run = read_progress(study.folder)
     if not (study.folder / PAGE).exists() or not run.get("cells"):  # the run had nothing to measure
@@ -57,7 +57,7 @@ def outcome(cell: CellResult) -> Outcome:
     return cell.status, cell.summary.throughput, bool(graded(cell.flags, "warning", "invalid"))
 
 
-def progress_line(study: Configuration) -> str:
+def progress_line(study: SweepStudy) -> str:
     """Describe how far a run is: 9 of 24 cells, until about 23:40."""
     state = read_progress(study.folder)
     total = len(study.grid.cells)
@@ -66,7 +66,7 @@ def progress_line(study: Configuration) -> str:
     return f"{done} of {total} cells" + ("" if left is None else f", until about {until(left)}")
 
 
-def _measured(study: Configuration) -> dict[str, Outcome]:
+def _measured(study: SweepStudy) -> dict[str, Outcome]:
     return {path: outcome(cell) for path, cell in current_contents(study) if cell is not None}
 
 
@@ -77,14 +77,14 @@ def _outcomes(folder: Path) -> dict[str, Outcome]:
         return {}
 
 
-def _write(study: Configuration, found: dict[str, Outcome]) -> None:
+def _write(study: SweepStudy, found: dict[str, Outcome]) -> None:
     with replacing_file(study.folder / _CELLS) as part:
         part.write_bytes(orjson.dumps(found))
     _render(study, found, progress_line(study))
 
 
 def _render(
-    study: Configuration, found: dict[str, Outcome], line: str, *, ended: bool = False, leads: str = ""
+    study: SweepStudy, found: dict[str, Outcome], line: str, *, ended: bool = False, leads: str = ""
 ) -> None:
     largest = max((rate for status, rate, _ in found.values() if status == "ok" and rate), default=0.0)
     deployments = study.grid.deployments

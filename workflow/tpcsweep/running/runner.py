@@ -28,7 +28,7 @@ from tpcsweep.data.variables import CPU_LIMITS
 from tpcsweep.measuring import provenance
 from tpcsweep.running import live, staging
 from tpcsweep.running.progress import JobProgress
-from tpcsweep.sweeps.study import Configuration, Specification, cell_spec
+from tpcsweep.sweeps.study import Specification, SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Cell
 from tpcsweep.testbeds import interface, kinds
 from tpcsweep.testbeds.interface import Deployment
@@ -67,49 +67,49 @@ class Task(NamedTuple):
         return not (cell_files.stale(self.place, self.spec) and cell_files.stale(self.staged, self.spec))
 
 
-def run(configuration: Configuration, deployment: str, logs: Path) -> None:
+def run(study: SweepStudy, deployment: str, logs: Path) -> None:
     """Measure the stale cells of one deployment. Without any, nothing is deployed.
 
     A failed transfer, or a server that dies during a cell, is a result and raises nothing. If TRIES starts fail, or
     GIVE_UP_AFTER consecutive deployments break, the remaining cells get placeholders with the reason. Logs of servers
     and commands are written to the folder `logs`. Raises one of `deployment_errors` if a removal failed.
     """
-    tasks = _tasks(configuration, deployment)
+    tasks = _tasks(study, deployment)
     stale = [task for task in tasks if not staging.publish(task.staged, task.place, task.spec)]
     if not stale:
         return
-    with signals.interruptible(), JobProgress(configuration.name, deployment, configuration.folder) as shown:
-        live.update_page(configuration)
-        job = _Job(configuration, deployment, stale, logs, shown)
+    with signals.interruptible(), JobProgress(study.name, deployment, study.folder) as shown:
+        live.update_page(study)
+        job = _Job(study, deployment, stale, logs, shown)
         reason = job.measure()
         for task in stale:
             if not staging.publish(task.staged, task.place, task.spec):
                 staging.write_placeholder(task.place, task.spec, reason or DAMAGED)
         if missing := [task for task in job.remaining if task.earlier is None]:
             shown.skip(len(missing), reason)
-    live.update_page(configuration, job.outcomes())
+    live.update_page(study, job.outcomes())
 
 
-def deployment_errors(configuration: Configuration) -> tuple[type[Exception], ...]:
+def deployment_errors(study: SweepStudy) -> tuple[type[Exception], ...]:
     """Return the exceptions of a deployment, or of reaping, whose messages need no traceback."""
-    return (*kinds.load_testbed(configuration.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
+    return (*kinds.load_testbed(study.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
 
 
 class _Job:
     """Cells that share a deployment, measured one after another, in replacements if deployments break."""
 
     def __init__(
-        self, configuration: Configuration, deployment: str, tasks: list[Task], logs: Path, shown: JobProgress
+        self, study: SweepStudy, deployment: str, tasks: list[Task], logs: Path, shown: JobProgress
     ) -> None:
-        self._configuration, self._tasks, self._shown = configuration, tasks, shown
+        self._study, self._tasks, self._shown = study, tasks, shown
         self.remaining = deque(tasks)
         self._measured: dict[str, CellResult] = {}  # results of the cells that this job measured, by path
         self._retried = False
-        self._testbed = kinds.load_testbed(configuration.testbed.kind)
-        longest = configuration.sweep.measurement.bounds[1]
+        self._testbed = kinds.load_testbed(study.testbed.kind)
+        longest = study.sweep.measurement.bounds[1]
         self._request = interface.Request(
-            sweep=configuration.name,
-            testbed=configuration.testbed_name,
+            sweep=study.name,
+            testbed=study.testbed_name,
             deployment=deployment,
             parameters=tasks[0].cell.parameters,
             tools=sorted({task.cell.parameters.tool for task in tasks}),
@@ -118,7 +118,7 @@ class _Job:
             seconds=len(tasks) * (longest + CELL_MARGIN),
             logs=logs,
             stage=shown.stage,
-            turn=configuration.grid.turns[deployment],
+            turn=study.grid.turns[deployment],
         )
 
     def outcomes(self) -> dict[str, live.Outcome]:
@@ -138,13 +138,13 @@ class _Job:
         for replacement in itertools.count(1):
             well = False
             try:
-                with self._testbed.deployed(self._configuration.testbed, self._request) as site:
+                with self._testbed.deployed(self._study.testbed, self._request) as site:
                     well, reason = self._cells(site)
                 if well:
                     failed_starts = 0
             except FaultError as error:  # everything had started, and something ended before it was ready
                 reason = str(error)
-            except deployment_errors(self._configuration) as error:
+            except deployment_errors(self._study) as error:
                 if not self.remaining:
                     raise
                 reason = str(error)
@@ -172,7 +172,7 @@ class _Job:
             self._retried = True
             measured = [task for task in self._tasks if task.cell.path in self._measured]
             measurements = [self._measured[task.cell.path] for task in measured]
-            for index in cells_to_retry(measurements, self._configuration.sweep.retry_share):
+            for index in cells_to_retry(measurements, self._study.sweep.retry_share):
                 self.remaining.append(measured[index]._replace(earlier=measurements[index]))
         return bool(self.remaining)
 
@@ -206,7 +206,7 @@ class _Job:
         """
         self._shown.show_throughput(None, 0.0)
         provenance: Provenance = {"started": cell_files.utc_timestamp(), **origin}
-        asked, how = task.cell.parameters, self._configuration.sweep.measurement
+        asked, how = task.cell.parameters, self._study.sweep.measurement
         measured = self._testbed.measure(site, asked, how, task.prefix, self._shown.show_throughput)
         measured = kept = dataclasses.replace(measured, provenance=provenance)
         if task.earlier is not None:
@@ -217,11 +217,11 @@ class _Job:
         return measured
 
 
-def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
+def _tasks(study: SweepStudy, deployment: str) -> list[Task]:
     tasks = []
-    for number, cell in enumerate(configuration.grid.deployments[deployment]):
-        place, staged = configuration.cell_file(cell), staging.staged_file(configuration, cell)
-        tasks.append(Task(cell, place, staged, cell_spec(configuration, cell), f"c{number}"))
+    for number, cell in enumerate(study.grid.deployments[deployment]):
+        place, staged = study.cell_file(cell), staging.staged_file(study, cell)
+        tasks.append(Task(cell, place, staged, cell_spec(study, cell), f"c{number}"))
     return tasks
 
 

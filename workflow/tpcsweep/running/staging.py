@@ -18,7 +18,7 @@ import orjson
 from tpcsweep.common.files import replacing_file, write_json
 from tpcsweep.data import cell_files
 from tpcsweep.data.cell_result import NotMeasured
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Cell
 
 FILE = "not_measured.json"  # name of the list of unmeasured cells in a study's folder
@@ -26,17 +26,17 @@ CLEARS_AT_END = "TPCSWEEP_CLEARS"
 """Environment variable that tells jobs that their run calls `clear_unmeasured` at its end."""
 
 
-def staged_file(study: Configuration, cell: Cell) -> Path:
+def staged_file(study: SweepStudy, cell: Cell) -> Path:
     return study.folder / "staging" / f"{cell.path}.json"
 
 
-def current_file(study: Configuration, cell: Cell) -> Path | None:
+def current_file(study: SweepStudy, cell: Cell) -> Path | None:
     """Return a cell's current file, published or staged. A run can be watched before its cells are published."""
     places = study.cell_file(cell), staged_file(study, cell)
     return next((file for file in places if not cell_files.stale(file, cell_spec(study, cell))), None)
 
 
-def stale_cells(study: Configuration) -> Iterator[Cell]:
+def stale_cells(study: SweepStudy) -> Iterator[Cell]:
     """Yield the cells of a measured study whose files are missing or not current. No other cell is measured."""
     for cell in study.grid.cells:
         if cell_files.stale(study.cell_file(cell), cell_spec(study, cell)):
@@ -46,7 +46,7 @@ def stale_cells(study: Configuration) -> Iterator[Cell]:
 # --- from staging to a cell's place
 
 
-def adopt(study: Configuration) -> None:
+def adopt(study: SweepStudy) -> None:
     """Copy current cells from staging to their places. A killed job loses no measured cell."""
     for cell in study.grid.cells:
         publish(staged_file(study, cell), study.cell_file(cell), cell_spec(study, cell))
@@ -91,7 +91,7 @@ def set_aside(path: Path, reason: str) -> Path:
     return path.rename(next(name for name in names if not name.exists()))
 
 
-def empty(study: Configuration) -> None:
+def empty(study: SweepStudy) -> None:
     """Delete the staged cells that equal their published files, which the dataset contains.
 
     A cell that a user deletes afterwards is measured again, and not adopted.
@@ -108,7 +108,7 @@ def empty(study: Configuration) -> None:
 # --- cells whose files Snakemake would take for finished
 
 
-def clear_unmeasured(study: Configuration) -> None:
+def clear_unmeasured(study: SweepStudy) -> None:
     """Rename damaged and stale cells' files and delete placeholders, so that the next run measures these cells.
 
     Damaged files and placeholders that the list of unmeasured cells lacks are added to it: a run during which a cell is
@@ -133,7 +133,7 @@ def clear_unmeasured(study: Configuration) -> None:
         _write_holes(study, [*holes(study.folder), *_grouped(unlisted)])
 
 
-def _is_rejected(study: Configuration, cell: Cell) -> bool:
+def _is_rejected(study: SweepStudy, cell: Cell) -> bool:
     """Return whether folding rejects the file of a cell for more than what `data.cell_files.damage` sees."""
     # It loads xarray, which commands that only read the holes do not need.
     from tpcsweep.data.reduction import Reader
@@ -159,7 +159,7 @@ def holes(folder: Path) -> list[Hole]:
         return []
 
 
-def list_holes(study: Configuration, rejected: Mapping[Path, str]) -> list[Hole]:
+def list_holes(study: SweepStudy, rejected: Mapping[Path, str]) -> list[Hole]:
     """Write and return the list of unmeasured cells. `rejected` has the reasons of folding by file."""
 
     def why(cell: Cell) -> str:
@@ -182,5 +182,5 @@ def _grouped(reasons: Iterable[tuple[Cell, str]]) -> list[Hole]:
     return [Hole(deployment, tuple(cells), reason) for (deployment, reason), cells in paths.items()]
 
 
-def _write_holes(study: Configuration, found: Iterable[Hole]) -> None:
+def _write_holes(study: SweepStudy, found: Iterable[Hole]) -> None:
     write_json(study.folder / FILE, [hole._asdict() for hole in found])

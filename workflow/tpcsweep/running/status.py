@@ -20,7 +20,7 @@ from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
 from tpcsweep.running import progress, run_lock, staging
 from tpcsweep.sweeps.parameters import complete
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Status:
         return {"cells": self.cells, **asdict(self)}
 
 
-def count_cells(study: Configuration) -> Status:
+def count_cells(study: SweepStudy) -> Status:
     found: Counter[str] = Counter()
     tried = {path for hole in staging.holes(study.folder) for path in hole.cells}
     for path, content in current_contents(study):
@@ -59,13 +59,13 @@ def count_cells(study: Configuration) -> Status:
     return Status(*(found[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
 
 
-def flagged_files(study: Configuration, flag: str) -> list[Path]:
+def flagged_files(study: SweepStudy, flag: str) -> list[Path]:
     paths = (path for path, found in current_contents(study) if found and flag in found.flags)
     files = (study.folder / "cells" / f"{path}.json" for path in paths)
     return [file for file in files if file.exists()]  # a new cell exists only in staging
 
 
-def status_table(study: Configuration, status: Status) -> RenderableType:
+def status_table(study: SweepStudy, status: Status) -> RenderableType:
     """Return a printable status: one row for each count, and the reasons for unmeasured cells."""
     rows = Table("cells", "state", "meaning")
     for count, state, meaning in (
@@ -117,7 +117,7 @@ def _rate(rate: float | None, status: str) -> str:
     return f"{short(rate)} Gbit/s" if status == "ok" and rate is not None else status
 
 
-def current_contents(study: Configuration) -> Iterator[tuple[str, CellResult | None]]:
+def current_contents(study: SweepStudy) -> Iterator[tuple[str, CellResult | None]]:
     """Yield each cell's path and its result, staged or published, or None if there is no current one."""
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)

@@ -20,7 +20,7 @@ import psutil
 from tpcsweep.running import run_lock, staging
 from tpcsweep.running.products import NOTEBOOKS
 from tpcsweep.sweeps.problems import ConfigurationError
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Cell
 from tpcsweep.testbeds.loading import Study, studies
 from tpcsweep.testbeds.support import require_supported
@@ -35,7 +35,7 @@ Snakemake compares the content of files, but not of folders."""
 class Deployments:
     """Deployments of a measured study with equal sets of cells, which share a rule."""
 
-    study: Configuration
+    study: SweepStudy
     name: str
     paths: Sequence[str]
     cells: Sequence[str]  # paths of the cells relative to their deployment
@@ -103,11 +103,11 @@ class Studies(dict[str, Study]):
         return found
 
     @property
-    def sweeps(self) -> list[Configuration]:
-        return [study for study in self.values() if isinstance(study, Configuration)]
+    def sweeps(self) -> list[SweepStudy]:
+        return [study for study in self.values() if isinstance(study, SweepStudy)]
 
     @property
-    def measured(self) -> list[Configuration]:
+    def measured(self) -> list[SweepStudy]:
         return [study for study in self.sweeps if not study.testbed.simulated]
 
     @property
@@ -145,7 +145,7 @@ class Studies(dict[str, Study]):
         """Stale cells of each measured study when the run was planned; reading all files takes seconds."""
         return {study.folder.name: list(staging.stale_cells(study)) for study in self.measured}
 
-    def _damaged(self, study: Configuration) -> frozenset[str]:
+    def _damaged(self, study: SweepStudy) -> frozenset[str]:
         stale = self.stale[study.folder.name]
         return frozenset(cell.deployment.path for cell in stale if study.cell_file(cell).exists())
 
@@ -167,7 +167,7 @@ class Studies(dict[str, Study]):
     def attributes(self, wildcards: Any) -> str:
         """Return a digest of the attributes of a study's dataset and of its cells' specifications."""
         study = self[wildcards.study]
-        if not isinstance(study, Configuration):
+        if not isinstance(study, SweepStudy):
             return digest({})
         deployments = () if study.testbed.simulated else study.grid.deployments
         cells = [deployment_digest(study, deployment) for deployment in deployments]
@@ -177,7 +177,7 @@ class Studies(dict[str, Study]):
 
     def simulated_digest(self, wildcards: Any) -> str:
         study = self[wildcards.study]
-        assert isinstance(study, Configuration)
+        assert isinstance(study, SweepStudy)
         paths = [cell.path for cell in study.grid.cells]
         # Without this pydantic warns, because an axis' values are a tuple and the field is a list.
         sweep = study.sweep.model_dump(warnings=False)
@@ -190,7 +190,7 @@ class Studies(dict[str, Study]):
 
     def _sources(self, name: str) -> list[str]:
         study = self[name]
-        if not isinstance(study, Configuration):
+        if not isinstance(study, SweepStudy):
             place = study.folder / "dataset.nc"
             same = study.file.exists() and place.exists() and place.samefile(study.file)
             return [str(place if same else study.file)]
@@ -199,12 +199,12 @@ class Studies(dict[str, Study]):
         return [str(study.cell_file(cell)) for cell in study.grid.cells]
 
 
-def deployment_digest(study: Configuration, deployment: str) -> str:
+def deployment_digest(study: SweepStudy, deployment: str) -> str:
     """Return a digest of a deployment's cell specifications; the sweep may lack the deployment."""
     return digest([cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
 
 
-def require_runnable(study: Configuration) -> None:
+def require_runnable(study: SweepStudy) -> None:
     """Raise ConfigurationError if the testbed cannot run the sweep. Measured sweeps without stale cells may stay."""
     if study.testbed.simulated or any(staging.stale_cells(study)):
         require_supported(study)

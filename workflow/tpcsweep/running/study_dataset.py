@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpcsweep.running import staging
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.testbeds.loading import Study
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def make_dataset(study: Study, output: Path, processes: int) -> None:
 
     Raises DatasetError, MissingExtraError, ResultsError, and ConfigurationError for a damaged dataset.
     """
-    if isinstance(study, Configuration):
+    if isinstance(study, SweepStudy):
         fold_study(study, output, processes)
         return
     from tpcsweep.data.opening import copy_dataset
@@ -35,7 +35,7 @@ def make_dataset(study: Study, output: Path, processes: int) -> None:
     copy_dataset(study.file, output)
 
 
-def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
+def fold_study(study: SweepStudy, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of unmeasured cells.
 
     Staged cells that the dataset contains are deleted. `staging.clear_unmeasured` is called, unless the run does that
@@ -69,7 +69,7 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
     staging.empty(study)
 
 
-def fold_snapshot(study: Configuration, output: Path, processes: int = 1) -> None:
+def fold_snapshot(study: SweepStudy, output: Path, processes: int = 1) -> None:
     """Write the dataset of the cells so far, published or staged, beside a run: this changes nothing else.
 
     Its attribute `partial` counts the cells, unless it has all. Raises DatasetError if no cell is measured.
@@ -97,7 +97,7 @@ def fold_snapshot(study: Configuration, output: Path, processes: int = 1) -> Non
     folding.write(content, output)
 
 
-def remove_partial(study: Configuration) -> None:
+def remove_partial(study: SweepStudy) -> None:
     """Delete the dataset and page that were made during a run, if the study's own dataset is newer."""
     partial, whole = study.folder / PARTIAL, study.folder / "dataset.nc"
     with contextlib.suppress(OSError):  # there is none, or another user made it

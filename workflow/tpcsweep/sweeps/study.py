@@ -16,7 +16,7 @@ FORMAT = 1  # The version of cell specifications. Changing it makes all cells st
 
 
 @dataclass(frozen=True)
-class Configuration:
+class SweepStudy:
     """A valid sweep and a valid testbed; `checks` decides whether the testbed can run the sweep."""
 
     name: str
@@ -87,19 +87,19 @@ class Specification(TypedDict):
     conditions: NotRequired[Any]  # effects of the parameters on the testbed, if any
 
 
-def cell_spec(configuration: Configuration, cell: Cell) -> Specification:
+def cell_spec(study: SweepStudy, cell: Cell) -> Specification:
     """Return the specification that a cell's file must contain. Other cells are stale.
 
     It contains nothing of the grid's shape, so adding a value to an axis does not invalidate existing cells.
     """
     spec: Specification = {
         "format": FORMAT,
-        "sweep": configuration.name,
+        "sweep": study.name,
         "parameters": cell.parameters.model_dump(),
         "repetition": cell.repetition,
-        "measurement": configuration.shared["measurement"],
-        "testbed": configuration.shared["testbed"],
+        "measurement": study.shared["measurement"],
+        "testbed": study.shared["testbed"],
     }
-    if conditions := configuration.testbed.conditions(cell.parameters):
+    if conditions := study.testbed.conditions(cell.parameters):
         spec["conditions"] = conditions
     return spec

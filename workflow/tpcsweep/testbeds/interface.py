@@ -82,8 +82,8 @@ class Finding:
 class Testbed(Protocol):
     """The module `testbed` of a kind of testbed.
 
-    Optional functions are `check(configuration)`, which yields findings; `rehearse(configuration)`, which raises an
-    error of EXPECTED if the deployments of a sweep would be refused; and `manifests(configuration)`, which returns
+    Optional functions are `check(study)`, which yields findings; `rehearse(study)`, which raises an
+    error of EXPECTED if the deployments of a sweep would be refused; and `manifests(study)`, which returns
     their objects.
     """
 

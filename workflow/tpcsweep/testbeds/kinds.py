@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from tpcsweep.sweeps.study import Configuration
+    from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.interface import Finding, Testbed
 
 
@@ -17,22 +17,22 @@ def load_testbed(kind: str) -> Testbed:
     return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
 
 
-def require(configuration: Configuration) -> None:
+def require(study: SweepStudy) -> None:
     """Raise an error of the testbed's EXPECTED if the deployments of a sweep cannot start."""
-    testbed = load_testbed(configuration.testbed.kind)
+    testbed = load_testbed(study.testbed.kind)
     if rehearse := getattr(testbed, "rehearse", None):
-        rehearse(configuration)
-    testbed.require(configuration.testbed)
+        rehearse(study)
+    testbed.require(study.testbed)
 
 
-def findings(configuration: Configuration) -> Iterable[Finding]:
+def findings(study: SweepStudy) -> Iterable[Finding]:
     """Check a testbed for any sweep: by its own checks, or by whether a deployment can start."""
-    testbed, name = load_testbed(configuration.testbed.kind), configuration.testbed_name
+    testbed, name = load_testbed(study.testbed.kind), study.testbed_name
     if own := getattr(testbed, "check", None):
-        yield from own(configuration)
+        yield from own(study)
         return
     try:
-        require(configuration)
+        require(study)
     except testbed.EXPECTED as error:
         yield Finding(name, "can deploy", "failed", str(error))
     else:

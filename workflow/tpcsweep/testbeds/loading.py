@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from tpcsweep.common.files import is_file
 from tpcsweep.common.installation import SHIPPED
 from tpcsweep.data.importing.import_settings import Import
-from tpcsweep.data.places import DATASET, NAME_CHARACTERS, Imported, load_dataset
+from tpcsweep.data.places import DATASET, NAME_CHARACTERS, DatasetStudy, load_dataset
 from tpcsweep.sweeps import citation
 from tpcsweep.sweeps.parameters import WORD, AnyText, Strict, Text, selected_parameters
 from tpcsweep.sweeps.problems import (
@@ -29,7 +29,7 @@ from tpcsweep.sweeps.problems import (
     validated,
 )
 from tpcsweep.sweeps.scaling import scaled
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Factor, Sweep, expand
 from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
@@ -112,7 +112,7 @@ class WorkflowSettings(Strict):
     """
 
 
-Study = Configuration | Imported
+Study = SweepStudy | DatasetStudy
 
 
 def studies(config: Mapping[str, Any], root: Path, only: str | None = None) -> dict[str, Study]:
@@ -141,12 +141,12 @@ def studies(config: Mapping[str, Any], root: Path, only: str | None = None) -> d
     return {study.folder.name: study for study in found}
 
 
-def load(config: Mapping[str, Any], root: Path) -> Configuration:
+def load(config: Mapping[str, Any], root: Path) -> SweepStudy:
     """Load a single sweep with `studies`. Raises ConfigurationError for several sweeps and for a dataset."""
     found = list(studies(config, root).values())
     if len(found) > 1:
         raise refused("sweep", ", ".join(study.name for study in found), "one sweep", CONFIG_FILE)
-    if not isinstance(found[0], Configuration):
+    if not isinstance(found[0], SweepStudy):
         raise refused("dataset", quoted(config.get("dataset")), "a sweep", CONFIG_FILE)
     return found[0]
 
@@ -185,7 +185,7 @@ def _may_be(folder: str, name: str, settings: WorkflowSettings, root: Path) -> b
     return folder in (study, f"{study}@{testbed}")
 
 
-def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
+def _load(name: str, settings: WorkflowSettings, root: Path) -> SweepStudy:
     sweep_name, testbed_name = _parts(name, settings, root)
     problems: list[Problem] = []
     sweep = _attempt(problems, lambda: _read("sweep", sweep_name, root))
@@ -200,7 +200,7 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
             asked = scaled(asked, settings.scale, on.kind)
         grid = expand(asked, on.defaults(selected_parameters(asked.parameters)))
     given = {"sweep": sweep_name, "testbed": testbed_name, "results": settings.results}
-    return Configuration(
+    return SweepStudy(
         name=_study_name(sweep.name, settings.scale),
         sweep=asked,
         sweep_file=sweep.shown,
@@ -214,9 +214,9 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
     )
 
 
-def source_files(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
+def source_files(study: SweepStudy, root: Path) -> dict[str, list[Path]]:
     """Return the files of a configuration's sweep, and of its testbed with all base testbeds."""
-    sweep, testbed = (_read(key, configuration.requested[key], root) for key in ("sweep", "testbed"))
+    sweep, testbed = (_read(key, study.requested[key], root) for key in ("sweep", "testbed"))
     return {"sweep": [sweep.path], "testbed": [file.path for file in _with_bases(testbed, root)]}
 
 

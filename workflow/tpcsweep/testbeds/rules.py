@@ -13,7 +13,7 @@ from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Tool
 from tpcsweep.sweeps.parameters import DEPLOYMENT, Value, selected_parameters, show_value
 from tpcsweep.sweeps.problems import Problem, suggest
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Cell, Grid, Sweep
 from tpcsweep.sweeps.units import CORES, COUNT, RATE, RTT, SIZE, Dimension, show
 
@@ -134,18 +134,18 @@ def _endpoint(value: str, tool: Tool, origins: int) -> str | None:
     return None if redirected else f"direct: {why}"
 
 
-def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:
+def broken(rules: Sequence[Rule], study: SweepStudy) -> list[Problem]:
     """List the problems of cells that break rules, one for each combination of values."""
     problems = []
     for rule in rules:
         name, *names = rule.names
-        for value, *values in _combinations(configuration.grid, rule.names):
+        for value, *values in _combinations(study.grid, rule.names):
             allowed = rule.allowed(value, *values)
             if allowed is not None:
                 others = ", ".join(f"{n} {show_value(n, v)}" for n, v in zip(names, values, strict=True))
                 given = show_value(name, value) + (f" with {others}" if others else "")
-                place = _place(configuration.sweep, name, value)
-                problems.append(Problem(place, given, allowed, configuration.sweep_file))
+                place = _place(study.sweep, name, value)
+                problems.append(Problem(place, given, allowed, study.sweep_file))
     return problems
 
 

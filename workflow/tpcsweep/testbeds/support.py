@@ -12,27 +12,27 @@ from tpcsweep.deploying.xrootd.obtaining import EXTRA, to_build
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps.parameters import Parameters, Value, selected_parameters, show_value, supporting_testbeds
 from tpcsweep.sweeps.problems import Problem, raise_any
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.rules import Rule, _combinations, broken
 
 
-def require_supported(configuration: Configuration) -> None:
-    raise_any(check(configuration))
+def require_supported(study: SweepStudy) -> None:
+    raise_any(check(study))
 
 
-def check(configuration: Configuration) -> list[Problem]:
+def check(study: SweepStudy) -> list[Problem]:
     """List the parameters that the testbed does not support, and the problems that its own checks find."""
     # Imported by name: a testbed's modules import this one, and a run needs only its own kind.
-    of_testbed = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.checks")
-    problems: list[Problem] = of_testbed.check(configuration)
-    return [*broken(_unsupported(configuration), configuration), *problems]
+    of_testbed = import_module(f"tpcsweep.testbeds.{study.testbed.kind}.checks")
+    problems: list[Problem] = of_testbed.check(study)
+    return [*broken(_unsupported(study), study), *problems]
 
 
-def _unsupported(configuration: Configuration) -> list[Rule]:
+def _unsupported(study: SweepStudy) -> list[Rule]:
     """Return rules that require the default of each parameter that the testbed does not support."""
-    testbed = configuration.testbed
-    defaults = testbed.defaults(selected_parameters(configuration.sweep.parameters))
+    testbed = study.testbed
+    defaults = testbed.defaults(selected_parameters(study.sweep.parameters))
     known = Parameters().model_copy(update=defaults)
 
     def rule(name: str, default: Value) -> Rule:
@@ -42,13 +42,13 @@ def _unsupported(configuration: Configuration) -> list[Rule]:
     return [rule(name, value) for name, value in known if testbed.kind not in supporting_testbeds(name)]
 
 
-def extras(configuration: Configuration) -> list[str]:
+def extras(study: SweepStudy) -> list[str]:
     """List the installation extras that a sweep needs, by its testbed, tools and releases."""
-    testbed = configuration.testbed
+    testbed = study.testbed
     # Elsewhere the tools run in pods, on the client's own installation, or not at all.
     if not isinstance(testbed, Netns):
         return []
-    tools = {TOOLS[str(tool)].extra for (tool,) in _combinations(configuration.grid, ("tool",))}
-    releases = (str(name) for (name,) in _combinations(configuration.grid, ("xrootd",)))
+    tools = {TOOLS[str(tool)].extra for (tool,) in _combinations(study.grid, ("tool",))}
+    releases = (str(name) for (name,) in _combinations(study.grid, ("xrootd",)))
     builds = {EXTRA} if any(to_build(name, testbed.own_releases) for name in releases) else set()
     return sorted(filter(None, tools | builds))

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from tpcsweep.common.installation import PACKAGE
-from tpcsweep.data.places import Imported
+from tpcsweep.data.places import DatasetStudy
 from tpcsweep.sweeps.problems import read_yaml
 from tpcsweep.testbeds.loading import Study
 
@@ -56,7 +56,7 @@ def published_figure(study: Study) -> str:
 
     It is the figure of the study's sweep, scaled or not, or of imported data.
     """
-    if isinstance(study, Imported):
+    if isinstance(study, DatasetStudy):
         return next((name for name, figure in FIGURES.items() if figure.source == study.name), "")
     name = study.name.partition("_scaled_")[0]
     return name if name in FIGURES else ""

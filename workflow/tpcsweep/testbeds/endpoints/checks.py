@@ -5,7 +5,7 @@ import math
 
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps.problems import Problem
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import expected_seconds
 from tpcsweep.sweeps.units import COUNT, DURATION, show
 from tpcsweep.testbeds.endpoints.settings import Endpoints
@@ -16,8 +16,8 @@ ENDS = {"client": "two servers", "source": "a local source", "destination": "a l
 """Ends of a pair, by the place of the tools that copy between them."""
 
 
-def check(configuration: Configuration) -> list[Problem]:
-    testbed, file, grid = configuration.testbed, configuration.testbed_file, configuration.grid
+def check(study: SweepStudy) -> list[Problem]:
+    testbed, file, grid = study.testbed, study.testbed_file, study.grid
     assert isinstance(testbed, Endpoints)
     names = [pair.name for pair in testbed.pairs]
     mixed = [pair.name for pair in testbed.pairs if len(set(testbed.logins(pair).values())) > 1]
@@ -43,17 +43,17 @@ def check(configuration: Configuration) -> list[Problem]:
         at_most("streams", testbed.max_streams, COUNT, f" (max_streams in {file})"),
         *everywhere(2**62, "any storage"),
     ]
-    return [*broken(rules, configuration), *_budget(testbed, configuration, file)] if grid.cells else []
+    return [*broken(rules, study), *_budget(testbed, study, file)] if grid.cells else []
 
 
-def _budget(testbed: Endpoints, configuration: Configuration, file: str) -> list[Problem]:
-    grid, budget, problems = configuration.grid, testbed.budget, []
+def _budget(testbed: Endpoints, study: SweepStudy, file: str) -> list[Problem]:
+    grid, budget, problems = study.grid, testbed.budget, []
     moved = testbed.most_bytes(grid)
     seconds = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)[1]
     if moved == math.inf:
         allowed = "files, or a bandwidth for each pair of the testbed: otherwise nothing bounds the bytes"
-        until = configuration.sweep.measurement.until
-        problems.append(Problem("measurement.until", until, allowed, configuration.sweep_file))
+        until = study.sweep.measurement.until
+        problems.append(Problem("measurement.until", until, allowed, study.sweep_file))
     elif moved > budget.bytes:
         allowed = f"at least {rounded(int(moved))}, the most that the sweep moves, or a smaller sweep"
         problems.append(Problem("budget.bytes", rounded(budget.bytes), allowed, file))

@@ -23,7 +23,7 @@ from tpcsweep.measuring.tools.http_tpc import copy_headers
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Transfer
 from tpcsweep.sweeps.parameters import Parameters
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.endpoints import ledger, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
@@ -193,6 +193,6 @@ def reap(settings: Endpoints) -> list[str]:
     return done
 
 
-def check(configuration: Configuration) -> Iterator[Finding]:
-    assert isinstance(configuration.testbed, Endpoints)
-    yield from trial.findings(configuration.testbed)
+def check(study: SweepStudy) -> Iterator[Finding]:
+    assert isinstance(study.testbed, Endpoints)
+    yield from trial.findings(study.testbed)

@@ -8,7 +8,7 @@ from tpcsweep.deploying.xrootd.releases import SYSTEM
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps.parameters import DeploymentParameters, parameters_by_sysctl, show_value
 from tpcsweep.sweeps.problems import Problem, key
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.sweeps.units import DURATION, RATE, RTT, SIZE, Dimension, show
 from tpcsweep.testbeds.kubernetes import reserved
@@ -32,8 +32,8 @@ CELL_MARGIN = 60.0  # seconds of a cell in addition to its measurement, with the
 FEWEST_CORES = 0.01  # the fewest cores of a container: a kubelet sets no quota below 1 ms in 100 ms
 
 
-def check(configuration: Configuration) -> list[Problem]:
-    testbed, file = configuration.testbed, configuration.testbed_file
+def check(study: SweepStudy) -> list[Problem]:
+    testbed, file = study.testbed, study.testbed_file
     assert isinstance(testbed, Kubernetes)
     if testbed.paths.kind == "netem":
         most = max(pair.bandwidth or 0 for pair in testbed.pairs)
@@ -46,7 +46,7 @@ def check(configuration: Configuration) -> list[Problem]:
     rules = [*paths, _origins(testbed, file), *served(), *_servers(testbed, file)]
     rules += _memory(testbed, file)
     wrong = [replace(problem, file=file) for problem in reserved.problems(testbed)]
-    return [*wrong, *_time(testbed, file, configuration.sweep.measurement), *broken(rules, configuration)]
+    return [*wrong, *_time(testbed, file, study.sweep.measurement), *broken(rules, study)]
 
 
 def _time(testbed: Kubernetes, file: str, how: Measurement) -> list[Problem]:

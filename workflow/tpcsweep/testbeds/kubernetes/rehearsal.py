@@ -17,7 +17,7 @@ from kubernetes import client as k8s
 from tpcsweep.common.installation import SHIPPED
 from tpcsweep.common.numbers import plain
 from tpcsweep.sweeps.parameters import DeploymentParameters
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.interface import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
@@ -34,9 +34,9 @@ ROLE = "config/kubernetes/rbac.yaml"  # grants the rights that sweeps need
 Usage = dict[str, Decimal]
 
 
-def settings_of(configuration: Configuration) -> Kubernetes:
-    assert isinstance(configuration.testbed, Kubernetes)
-    return configuration.testbed
+def settings_of(study: SweepStudy) -> Kubernetes:
+    assert isinstance(study.testbed, Kubernetes)
+    return study.testbed
 
 
 def dry_run(cluster: Cluster, body: Any) -> Any:
@@ -72,33 +72,31 @@ def within_quota(cluster: Cluster, settings: Kubernetes, naming: Naming) -> Nami
 
 
 def distinct_jobs(
-    configuration: Configuration, pairs: Sequence[Pair], naming: Naming = NAMING
+    study: SweepStudy, pairs: Sequence[Pair], naming: Naming = NAMING
 ) -> list[tuple[str, k8s.V1Job]]:
     """Return the Jobs of a sweep whose pods differ in more than names, each with a name for people. Pure."""
     found: dict[str, tuple[str, k8s.V1Job]] = {}
-    for wanted, jobs in _deployments(configuration, pairs, naming):
+    for wanted, jobs in _deployments(study, pairs, naming):
         for job in jobs:
             found.setdefault(_likeness(job), (_name(job, naming, wanted), job))
     return list(found.values())
 
 
-def findings(
-    cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair], naming: Naming
-) -> Iterator[Finding]:
+def findings(cluster: Cluster, study: SweepStudy, pairs: Sequence[Pair], naming: Naming) -> Iterator[Finding]:
     """Yield a finding for each need of a sweep that the API server alone can confirm."""
-    settings = settings_of(configuration)
+    settings = settings_of(study)
     yield _clock(cluster)
     yield from _rights(cluster)
-    for name, job in distinct_jobs(configuration, pairs, naming):
+    for name, job in distinct_jobs(study, pairs, naming):
         yield _finding(name, "policies", refusal(cluster, job))
-    yield from _quota(cluster, configuration, pairs)
+    yield from _quota(cluster, study, pairs)
     for index, pair in enumerate(pairs):
         for side, placed in (*pair.sides, ("client", pair.client)):
             yield node_finding(cluster, f"pair {index} {side}", placed)
             if placed.network:
                 yield _attachment(cluster, placed.network)
     unsafe: dict[str, set[str]] = {}
-    for cell in configuration.grid.cells:
+    for cell in study.grid.cells:
         for name, text in objects.unsafe_sysctls(settings, cell.parameters).items():
             unsafe.setdefault(name, set()).add(text)
     for name, texts in unsafe.items():
@@ -131,12 +129,12 @@ def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
 
 
 def _deployments(
-    configuration: Configuration, pairs: Sequence[Pair], naming: Naming
+    study: SweepStudy, pairs: Sequence[Pair], naming: Naming
 ) -> Iterator[tuple[DeploymentParameters, list[k8s.V1Job]]]:
     """Yield the Jobs of the deployments of a sweep, with the most streams of a cell, on each pair that serves them."""
-    settings = settings_of(configuration)
+    settings = settings_of(study)
     most: dict[DeploymentParameters, int] = {}
-    for cell in configuration.grid.cells:
+    for cell in study.grid.cells:
         given = dict(cell.parameters)
         wanted = DeploymentParameters(**{name: given[name] for name in DeploymentParameters.model_fields})
         most[wanted] = max(most.get(wanted, 1), cell.parameters.streams)
@@ -205,14 +203,14 @@ def _rights(cluster: Cluster) -> Iterator[Finding]:
     yield Finding(cluster.namespace, "rights", status, why)
 
 
-def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]) -> Iterator[Finding]:
+def _quota(cluster: Cluster, study: SweepStudy, pairs: Sequence[Pair]) -> Iterator[Finding]:
     try:
         quotas = call(cluster.core.list_namespaced_resource_quota, cluster.namespace).items
     except ClusterError as error:
         yield Finding(cluster.namespace, "quota", "skipped", str(error))
         return
     largest: Usage = defaultdict(Decimal)
-    for _, jobs in _deployments(configuration, pairs, NAMING) if quotas else ():
+    for _, jobs in _deployments(study, pairs, NAMING) if quotas else ():
         for name, amount in usage(jobs).items():
             largest[name] = max(largest[name], amount)
     for quota in quotas:

@@ -24,7 +24,7 @@ from tpcsweep.deploying.xrootd.server_config import place_of
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Client, ClientError
 from tpcsweep.sweeps.parameters import Parameters, parameters_by_sysctl
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.interface import Finding, Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, deployments, nodes, objects, rehearsal
@@ -205,31 +205,31 @@ def agreed(releases: Mapping[str, Told]) -> Told:
     return release
 
 
-def rehearse(configuration: Configuration) -> None:
+def rehearse(study: SweepStudy) -> None:
     """Raise ClusterError if the API server would refuse a pod of a sweep."""
-    cluster, pairs, naming = _asked(rehearsal.settings_of(configuration))
-    for name, job in rehearsal.distinct_jobs(configuration, pairs, naming):
+    cluster, pairs, naming = _asked(rehearsal.settings_of(study))
+    for name, job in rehearsal.distinct_jobs(study, pairs, naming):
         if refusal := rehearsal.refusal(cluster, job):
             raise PodError(f"{cluster.name}: {name}: {refusal}", final=True)
 
 
-def manifests(configuration: Configuration) -> list[dict[str, Any]]:
+def manifests(study: SweepStudy) -> list[dict[str, Any]]:
     """Return the Job of each distinct pod of a sweep; it asks a cluster for `pairs: all` alone."""
-    settings = rehearsal.settings_of(configuration)
+    settings = rehearsal.settings_of(study)
     all_of_them = settings.paths.pairs == "all"
     pairs = nodes.node_pairs(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
-    return [objects.words(job) for _, job in rehearsal.distinct_jobs(configuration, pairs)]
+    return [objects.words(job) for _, job in rehearsal.distinct_jobs(study, pairs)]
 
 
-def check(configuration: Configuration) -> Iterator[Finding]:
-    settings, name = rehearsal.settings_of(configuration), configuration.testbed_name
+def check(study: SweepStudy) -> Iterator[Finding]:
+    settings, name = rehearsal.settings_of(study), study.testbed_name
     try:
         cluster, pairs, naming = _asked(settings)
     except ClusterError as error:
         yield Finding(name, "cluster", "failed", str(error))
         return
     yield Finding(name, "cluster", "ok", cluster.name)
-    yield from rehearsal.findings(cluster, configuration, pairs, naming)
+    yield from rehearsal.findings(cluster, study, pairs, naming)
     try:
         _try(cluster, settings)
     except EXPECTED as error:

@@ -13,7 +13,7 @@ from tpcsweep.deploying.linux.cgroups import FEWEST_CORES
 from tpcsweep.deploying.paths.network_path import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.deploying.xrootd.releases import ReleaseError, known_releases, release_in
 from tpcsweep.sweeps.problems import Problem, suggest
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.units import CORES, RATE, RTT, SIZE, show
 from tpcsweep.testbeds.netns.requirements import emulator
 from tpcsweep.testbeds.netns.settings import Netns
@@ -65,9 +65,9 @@ def this_machine(disk: str) -> NetnsMachine:
     )
 
 
-def check(configuration: Configuration, machine: NetnsMachine | None = None) -> list[Problem]:
+def check(study: SweepStudy, machine: NetnsMachine | None = None) -> list[Problem]:
     """List the problems of a sweep on a machine, by default this one."""
-    testbed, file = configuration.testbed, configuration.testbed_file
+    testbed, file = study.testbed, study.testbed_file
     assert isinstance(testbed, Netns)
     machine = machine or this_machine(testbed.disk)
     memory = testbed.memory or machine.memory // 2
@@ -80,7 +80,7 @@ def check(configuration: Configuration, machine: NetnsMachine | None = None) -> 
         allowed = f"at most {rounded(machine.memory)}, what this machine has available"
         problems.append(Problem("memory", show(testbed.memory, SIZE), allowed, file))
     rules = [*_rules(testbed, file, machine), *everywhere(memory, memory_of)]
-    return [*problems, *broken(rules, configuration)]
+    return [*problems, *broken(rules, study)]
 
 
 def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:

@@ -8,7 +8,7 @@ from tpcsweep.data.publications import claim_names
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps.parameters import show_value
 from tpcsweep.sweeps.problems import Problem, suggest
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.units import CORES
 from tpcsweep.testbeds.rules import Rule, at_most, broken, everywhere, one_of
 from tpcsweep.testbeds.simulation.fixed_point import DISKS
@@ -18,14 +18,14 @@ UNMODELLED_PARAMETERS = ("tool", "copy_mode", "source_content")
 """Parameters whose values the model does not distinguish; as axes they would falsely show no effect."""
 
 
-def check(configuration: Configuration) -> list[Problem]:
-    testbed, file = configuration.testbed, configuration.testbed_file
+def check(study: SweepStudy) -> list[Problem]:
+    testbed, file = study.testbed, study.testbed_file
     assert isinstance(testbed, Simulation)
     rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
     return [
         *_claims(testbed, file),
-        *_axes(configuration),
-        *broken(rules, configuration),
+        *_axes(study),
+        *broken(rules, study),
     ]
 
 
@@ -36,14 +36,14 @@ def _claims(testbed: Simulation, file: str) -> Iterator[Problem]:
             yield Problem(key, repr(name), suggest(name, known), file)
 
 
-def _axes(configuration: Configuration) -> Iterator[Problem]:
+def _axes(study: SweepStudy) -> Iterator[Problem]:
     for name in UNMODELLED_PARAMETERS:
-        values = configuration.grid.axes.get(name, ())
+        values = study.grid.axes.get(name, ())
         alike = Counter(_known_by(str(value)) if name == "tool" else None for value in values)
         if max(alike.values(), default=0) > 1:
             given = ", ".join(show_value(name, value) for value in values)
             allowed = "one value: the model does not tell them apart"
-            yield Problem(f"parameters.{name}", given, allowed, configuration.sweep_file)
+            yield Problem(f"parameters.{name}", given, allowed, study.sweep_file)
 
 
 def _known_by(tool: str) -> str | None:

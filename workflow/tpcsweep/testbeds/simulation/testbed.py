@@ -16,7 +16,7 @@ from tpcsweep.data.cell_files import DamagedError, format_cell, parse_cell, utc_
 from tpcsweep.data.cell_result import Provenance
 from tpcsweep.measuring import provenance
 from tpcsweep.sweeps.parameters import complete
-from tpcsweep.sweeps.study import Configuration, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Cell
 from tpcsweep.testbeds.simulation.physics import Physics
 from tpcsweep.testbeds.simulation.result import results
@@ -36,19 +36,19 @@ def reap(_settings: Simulation) -> list[str]:
     return []
 
 
-def simulate(configuration: Configuration, file: Path, processes: int) -> None:
+def simulate(study: SweepStudy, file: Path, processes: int) -> None:
     """Compute the cells of a simulated sweep into one file, which is replaced atomically.
 
     Each line is the content of a cell's file, in the order of the grid. Cells that the file already contains under the
     wanted specification are not computed again. A killed job leaves its cells in a hidden file for the next job.
     """
     computed = file.with_name(f".{file.name}.computed")
-    cells = configuration.grid.cells
-    keys = [_key(cell_spec(configuration, cell)) for cell in cells]
+    cells = study.grid.cells
+    keys = [_key(cell_spec(study, cell)) for cell in cells]
     lines = {key: line for path in (file, computed) for key, line in _lines(path)}
     missing = [number for number, key in enumerate(keys) if key not in lines]
     file.parent.mkdir(parents=True, exist_ok=True)
-    texts = _computed(configuration, [cells[number] for number in missing], processes)
+    texts = _computed(study, [cells[number] for number in missing], processes)
     with computed.open("ab") as target, closing(texts):
         target.write(b"\n")  # a killed job's last line may be incomplete
         for number, text in zip(missing, texts, strict=True):
@@ -93,16 +93,16 @@ def _lines(file: Path) -> Iterator[tuple[bytes, tuple[Path, int, int]]]:
             start += len(text)
 
 
-def _computed(configuration: Configuration, cells: Sequence[Cell], processes: int) -> Generator[bytes]:
+def _computed(study: SweepStudy, cells: Sequence[Cell], processes: int) -> Generator[bytes]:
     """Yield the lines of cells."""
-    settings, measurement = configuration.testbed, configuration.sweep.measurement
+    settings, measurement = study.testbed, study.sweep.measurement
     assert isinstance(settings, Simulation)
     model = provenance.workflow({"software": {}, **origin(settings)})
 
     def lines(part: Sequence[Cell]) -> list[bytes]:
         about: Provenance = {"started": utc_timestamp(), **model}
         computed = results([cell.parameters for cell in part], settings, measurement)
-        pairs = zip((cell_spec(configuration, cell) for cell in part), computed, strict=True)
+        pairs = zip((cell_spec(study, cell) for cell in part), computed, strict=True)
         return [format_cell(spec, replace(result, provenance=about)) for spec, result in pairs]
 
     parts = [cells[first : first + AT_ONCE] for first in range(0, len(cells), AT_ONCE)]
