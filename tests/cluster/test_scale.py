@@ -90,7 +90,7 @@ class Deployment:
     def run(self, up: Callable[[], None] = lambda: None) -> None:
         """Deploy, call `up`, and tear down, as a sweep does."""
         origins = 1 + (self.number % 10 == 0)
-        request = requested(self.number, self.folder, self.stages, origins, turn=self.number)
+        request = requested(self.number, self.folder, self.stages, origins, preferred_place=self.number)
         began = time.monotonic()
 
         def saw(what: str) -> None:

@@ -93,7 +93,7 @@ STUDIES = sorted(ROOT.glob("studies/*/Snakefile"))
 SNAKEFILES = [ROOT / "Snakefile", ROOT / "workflow/Snakefile", *RULES, *STUDIES]
 MODULES = sorted([*ROOT.glob("workflow/scripts/*.py"), *ROOT.glob("workflow/tpcsweep/running/*.py")])
 LOOPS = {
-    "measure.smk": ["for deployments in STUDIES.deployments:"],
+    "measure.smk": ["for group in STUDIES.deployment_groups:"],
     "notebooks.smk": ["for notebook in NOTEBOOKS:"],
 }
 NAMED_TUPLE = {"_asdict", "_replace"}

@@ -305,7 +305,7 @@ def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root:
     assert [row[0] for row in deployments] == ["1", "2", "3", "4"]
     streams = {("5 ms", "1", "streams 1"), ("50 ms", "2", "streams 1, 2")}
     assert {tuple(row[2:]) for row in deployments} == streams
-    first = max(configuration.grid.rank.items(), key=lambda ranked: ranked[1])[0]
+    first = max(configuration.grid.priorities.items(), key=lambda ranked: ranked[1])[0]
     cores, rtt = deployments[0][1:3]
     assert first == f"cores={'none' if cores == 'null' else cores}/rtt={rtt.removesuffix(' ms')}"
 

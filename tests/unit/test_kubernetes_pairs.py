@@ -144,7 +144,7 @@ def test_deployments_and_attempts_begin_with_different_pairs_and_take_any_free_o
     put_dtns(server, 6)
     pairs = node_pairs(server.cluster(), settings())
     jobs: list[V1Job] = []
-    assert [testbed.first_free(jobs, pairs, turn) for turn in range(4)] == [*pairs, pairs[0]]
+    assert [testbed.first_free(jobs, pairs, preferred) for preferred in range(4)] == [*pairs, pairs[0]]
     for pair, other in ((pairs[1], pairs[2]), (pairs[2], pairs[0])):
         jobs.append(client_job(Naming.new("a sweep", "rtt=20"), settings(), 60.0, pair))
         assert testbed.first_free(jobs, pairs, 1) == other

@@ -19,7 +19,7 @@ from tpcsweep.analysis.publications.catalogue import published_studies
 from tpcsweep.common.files import write_text
 from tpcsweep.data.places import DatasetStudy
 from tpcsweep.running.products import ALWAYS
-from tpcsweep.running.studies import NEVER, Deployments, Studies, alternatives_pattern
+from tpcsweep.running.studies import NEVER, DeploymentGroup, Studies, alternatives_pattern
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds import loading
@@ -122,7 +122,7 @@ def test_rules_know_which_studies_are_theirs() -> None:
     assert {f"{name}/notebooks/{notebook}.html" for name in found for notebook in ALWAYS} <= {*files}
     assert found.axes("curves")(SimpleNamespace(study="mtu")) == {"x": "streams", "curve": "mtu"}
     assert "results/smoke@simulation/cells.jsonl" in found.cells
-    assert [deployments.name for deployments in found.deployments] == ["measure_mtu"]
+    assert [group.name for group in found.deployment_groups] == ["measure_mtu"]
 
 
 def test_a_job_expands_its_own_study_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +150,8 @@ def test_another_spelling_of_a_study_does_not_start_its_dataset_and_another_scal
 SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
 
 
-def deployments(*paths: str, study: SweepStudy = SMOKE) -> Deployments:
-    return Deployments(study, "measure", paths, (), frozenset())
+def deployments(*paths: str, study: SweepStudy = SMOKE) -> DeploymentGroup:
+    return DeploymentGroup(study, "measure", paths, (), frozenset())
 
 
 @given(first=NAMES, second=NAMES, data=st.data())

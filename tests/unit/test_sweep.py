@@ -95,9 +95,9 @@ def test_deployments_partition_cells(values: Axes, repetitions: int, seed: int, 
     for path, cells in found.deployments.items():
         assert {cell.deployment.path for cell in cells} == {path}
         assert len({cell.parameters.model_dump_json(include=set(DEPLOYMENT)) for cell in cells}) == 1
-    assert found.rank.keys() == found.deployments.keys()
-    assert sorted(found.rank.values()) == list(range(1, len(found.deployments) + 1))
-    in_groups = [f"{d}/{c}" for cells, paths in found.groups.items() for d in paths for c in cells]
+    assert found.priorities.keys() == found.deployments.keys()
+    assert sorted(found.priorities.values()) == list(range(1, len(found.deployments) + 1))
+    in_groups = [f"{d}/{c}" for cells, paths in found.paths_by_cells.items() for d in paths for c in cells]
     assert Counter(in_groups) == Counter(paths(found))
 
 
@@ -136,20 +136,20 @@ def test_repetitions_may_be_deployments(values: dict[str, Any], repetitions: int
     assert len(found.deployments) == repetitions * len(once.deployments)
     assert all(len({cell.repetition for cell in cells}) == 1 for cells in found.deployments.values())
     # Of as many places as there are repetitions each has one of its own; and all places are chosen alike.
-    assert sorted(found.turns.values()) == list(range(len(found.deployments)))
+    assert sorted(found.preferred_places.values()) == list(range(len(found.deployments)))
     places = defaultdict(list)
     for path, cells in found.deployments.items():
-        places[tuple(cells[0].deployment.values.values())].append(found.turns[path] % repetitions)
+        places[tuple(cells[0].deployment.values.values())].append(found.preferred_places[path] % repetitions)
     assert all(sorted(chosen) == list(range(repetitions)) for chosen in places.values())
 
 
 def test_the_seed_shuffles_deployments_cells_and_turns_the_same_in_every_process() -> None:
     grids = [grid({"rtt": list(range(1, 11)), "streams": list(range(1, 11))}, seed=seed) for seed in range(5)]
-    assert len({tuple(made.rank.items()) for made in grids}) == 5
-    assert len({tuple(made.turns.items()) for made in grids}) == 5
+    assert len({tuple(made.priorities.items()) for made in grids}) == 5
+    assert len({tuple(made.preferred_places.items()) for made in grids}) == 5
     assert len({tuple(cell.cell_path for cell in made.deployments["rtt=1"]) for made in grids}) == 5
     fixed = grid({"rtt": [1, 2, 3], "streams": [1, 2, 3]})
-    assert [fixed.rank[f"rtt={rtt}"] for rtt in (1, 2, 3)] == [3, 1, 2]
+    assert [fixed.priorities[f"rtt={rtt}"] for rtt in (1, 2, 3)] == [3, 1, 2]
     assert [cell.axes["streams"] for cell in fixed.deployments["rtt=1"]] == [1, 3, 2]
 
 

@@ -91,7 +91,7 @@ def _render(
     columns = list(dict.fromkeys(cell.cell_path for cell in study.grid.cells))
     under_way = read_progress(study.folder).get("deployments", ())
     rows = []
-    for path in sorted(deployments, key=study.grid.rank.__getitem__, reverse=True):
+    for path in sorted(deployments, key=study.grid.priorities.__getitem__, reverse=True):
         planned = {cell.cell_path for cell in deployments[path]}
         cells = [
             _shown(found.get(f"{path}/{name}"), largest) if name in planned else None for name in columns

@@ -118,7 +118,7 @@ class _Job:
             seconds=len(tasks) * (longest + CELL_MARGIN),
             logs=logs,
             stage=shown.stage,
-            turn=study.grid.turns[deployment],
+            preferred_place=study.grid.preferred_places[deployment],
         )
 
     def outcomes(self) -> dict[str, live.Outcome]:

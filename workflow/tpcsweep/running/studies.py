@@ -32,7 +32,7 @@ Snakemake compares the content of files, but not of folders."""
 
 
 @dataclass(frozen=True)
-class Deployments:
+class DeploymentGroup:
     """Deployments of a measured study with equal sets of cells, which share a rule."""
 
     study: SweepStudy
@@ -67,7 +67,7 @@ class Deployments:
         return wildcards.deployment in self.damaged
 
     def priority(self, wildcards: Any) -> int:
-        return self.study.grid.rank[wildcards.deployment]
+        return self.study.grid.priorities[wildcards.deployment]
 
     def threads(self, cores: int | None) -> int:
         """Return the cores that a deployment reserves, so that at most `places` deployments run at once."""
@@ -115,10 +115,10 @@ class Studies(dict[str, Study]):
         return [study.folder.name for study in self.sweeps if study.testbed.simulated]
 
     @property
-    def deployments(self) -> list[Deployments]:
+    def deployment_groups(self) -> list[DeploymentGroup]:
         """Deployments of all measured studies, grouped by equal sets of cells."""
         return [
-            Deployments(
+            DeploymentGroup(
                 study,
                 f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""),
                 paths,
@@ -126,7 +126,7 @@ class Studies(dict[str, Study]):
                 self._damaged(study),
             )
             for study in self.measured
-            for number, (cells, paths) in enumerate(study.grid.groups.items(), start=1)
+            for number, (cells, paths) in enumerate(study.grid.paths_by_cells.items(), start=1)
         ]
 
     @property

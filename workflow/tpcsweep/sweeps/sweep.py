@@ -267,13 +267,13 @@ class Grid:
         }
 
     @cached_property
-    def rank(self) -> Mapping[str, int]:
+    def priorities(self) -> Mapping[str, int]:
         """Priority of each deployment in shuffled order; the highest runs first, as with Snakemake's jobs."""
         order = sorted(self.deployments, key=self._shuffled)
-        return {path: rank for rank, path in enumerate(order, start=1)}
+        return {path: priority for priority, path in enumerate(order, start=1)}
 
     @cached_property
-    def turns(self) -> Mapping[str, int]:
+    def preferred_places(self) -> Mapping[str, int]:
         """A number for each deployment, from 0, in a shuffled order that keeps repetitions next to each other.
 
         A deployment that may run in several places tries first the one at its number, modulo their count. Deployments
@@ -284,14 +284,14 @@ class Grid:
             first = self._held[path][0]
             return self._shuffled(*map(str, first.deployment.values.items())), first.repetition
 
-        return {path: turn for turn, path in enumerate(sorted(self._held, key=key))}
+        return {path: number for number, path in enumerate(sorted(self._held, key=key))}
 
     def _shuffled(self, *names: str) -> bytes:
         """Return a sort key of the names and the seed alone, so that a new value keeps the others' order."""
         return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
 
     @cached_property
-    def groups(self) -> Mapping[tuple[str, ...], list[str]]:
+    def paths_by_cells(self) -> Mapping[tuple[str, ...], list[str]]:
         """Deployments with identical cells, by the paths of these cells."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for path, cells in self._held.items():

@@ -30,7 +30,7 @@ class Request:
     streams: int = 1  # the largest number of streams of a cell
     testbed: str = ""  # the testbed's name
     arriving: int = 0  # the largest total size of a cell's destination files in memory, bytes
-    turn: int = 0  # index of the preferred place, modulo the number of places of the testbed
+    preferred_place: int = 0  # index of the preferred place, modulo the number of places of the testbed
 
 
 class TeardownError(Exception):

@@ -203,17 +203,17 @@ def enough_cores(least: float, why: str) -> Rule:
     return Rule(("cores", "origins"), allowed)
 
 
-def one_of(name: str, values: Collection[object], allowed: str) -> Rule:
+def allowed_values(name: str, values: Collection[object], allowed: str) -> Rule:
     """Restrict a parameter to a few values; `allowed` describes them and the reason."""
     return Rule((name,), lambda value: None if value in values else allowed)
 
 
-def known(name: str, words: Collection[str], source: str = "") -> Rule:
+def known_word(name: str, words: Collection[str], source: str = "") -> Rule:
     """Restrict a parameter to some words, and name the most similar one. Messages end with `source`."""
     return Rule((name,), lambda word: None if word in words else f"{suggest(word, words)}{source}")
 
 
-def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
+def emulated_path_rules(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
     """Return the rules of testbeds that emulate paths, for an RTT above 0, ms, and with an RTT or a loss, Gbit/s."""
 
     def rtt(value: float) -> str | None:
@@ -239,7 +239,7 @@ def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
     ]
 
 
-def served() -> list[Rule]:
+def server_rules() -> list[Rule]:
     """Return the rules of testbeds that run servers."""
 
     def tcp_streams(count: int, streams: int, origins: int) -> str | None:

@@ -9,7 +9,7 @@ from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import expected_seconds
 from tpcsweep.sweeps.units import COUNT, DURATION, show
 from tpcsweep.testbeds.endpoints.settings import Endpoints
-from tpcsweep.testbeds.rules import Rule, at_most, broken, everywhere, known, one_of, rounded
+from tpcsweep.testbeds.rules import Rule, allowed_values, at_most, broken, everywhere, known_word, rounded
 
 ABLE = ("gfal-copy", "gfal2", "curl", "native", "xrdcp", "davix-put", "davix-get", "xrdcp-direct")
 ENDS = {"client": "two servers", "source": "a local source", "destination": "a local destination"}
@@ -36,8 +36,8 @@ def check(study: SweepStudy) -> list[Problem]:
 
     why = f"{', '.join(ABLE)}: others need a process, or files, at the servers"
     rules = [
-        known("pair", names),
-        one_of("tool", ABLE, why),
+        known_word("pair", names),
+        allowed_values("tool", ABLE, why),
         Rule(("tool", "pair"), one_protocol),
         Rule(("tool", "pair"), one_login),
         at_most("streams", testbed.max_streams, COUNT, f" (max_streams in {file})"),

@@ -17,15 +17,15 @@ from tpcsweep.testbeds.kubernetes.placements import most_origins
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 from tpcsweep.testbeds.rules import (
     Rule,
+    allowed_values,
     at_most,
     broken,
-    emulated,
+    emulated_path_rules,
     enough_cores,
     everywhere,
-    known,
-    one_of,
+    known_word,
     rounded,
-    served,
+    server_rules,
 )
 
 CELL_MARGIN = 60.0  # seconds of a cell in addition to its measurement, with the removal of its deployment
@@ -38,12 +38,12 @@ def check(study: SweepStudy) -> list[Problem]:
     if testbed.paths.kind == "netem":
         most = max(pair.bandwidth or 0 for pair in testbed.pairs)
         bandwidth = at_most("bandwidth", most, RATE, f" (bandwidth in {file})")
-        made = emulated(SMALLEST_RTT["netem"], LARGEST_BANDWIDTH["netem"])
+        made = emulated_path_rules(SMALLEST_RTT["netem"], LARGEST_BANDWIDTH["netem"])
         mtu = _as_paths(testbed, file, "mtu", SIZE, "bandwidth")
         paths = [bandwidth, Rule(("bandwidth", "origins"), _share), *made, mtu]
     else:
         paths = _real(testbed, file)
-    rules = [*paths, _origins(testbed, file), *served(), *_servers(testbed, file)]
+    rules = [*paths, _origins(testbed, file), *server_rules(), *_servers(testbed, file)]
     rules += _memory(testbed, file)
     wrong = [replace(problem, file=file) for problem in reserved.problems(testbed)]
     return [*wrong, *_time(testbed, file, study.sweep.measurement), *broken(rules, study)]
@@ -111,8 +111,10 @@ def _real(testbed: Kubernetes, file: str) -> list[Rule]:
         _as_paths(testbed, file, "rtt", RTT),
         _as_paths(testbed, file, "bandwidth", RATE, "rtt"),
         _as_paths(testbed, file, "mtu", SIZE, "rtt", "bandwidth"),
-        one_of("loss", [0], f"0 %: tpcsweep cannot set the loss of paths of kind {kind} ({file})"),
-        one_of("queue_limit", [None], f"null: tpcsweep cannot set queues of paths of kind {kind} ({file})"),
+        allowed_values("loss", [0], f"0 %: tpcsweep cannot set the loss of paths of kind {kind} ({file})"),
+        allowed_values(
+            "queue_limit", [None], f"null: tpcsweep cannot set queues of paths of kind {kind} ({file})"
+        ),
     ]
 
 
@@ -123,17 +125,19 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
     rules = [
         enough_cores(FEWEST_CORES, "kubelets set no quota of less than 1 ms in 100 ms"),
         Rule(("tool",), lambda tool: None if tool in able or tool not in TOOLS else copying),
-        known("xrootd", [SYSTEM, *testbed.releases], releases),
-        one_of("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),
+        known_word("xrootd", [SYSTEM, *testbed.releases], releases),
+        allowed_values("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),
     ]
     if testbed.tcp_buffer is not None:
         size = show(testbed.tcp_buffer, SIZE)
-        rules.append(one_of("tcp_buffer", [testbed.tcp_buffer], f"{size} (tcp_buffer in {file})"))
+        rules.append(allowed_values("tcp_buffer", [testbed.tcp_buffer], f"{size} (tcp_buffer in {file})"))
     if testbed.host_network:
         nodes = DeploymentParameters().model_copy(update=testbed.defaults())
         why = f": pods in the network of their nodes set no sysctls (host_network in {file})"
         for name in sorted({*parameters_by_sysctl(KIND).values()} - {"tcp_buffer"}):
             value = getattr(nodes, name)
-            rules.append(one_of(name, [value], f"{show_value(name, value)}{why}"))
-    controls = known("congestion_control", testbed.congestion_controls, f" (congestion_controls in {file})")
+            rules.append(allowed_values(name, [value], f"{show_value(name, value)}{why}"))
+    controls = known_word(
+        "congestion_control", testbed.congestion_controls, f" (congestion_controls in {file})"
+    )
     return [*rules, controls]

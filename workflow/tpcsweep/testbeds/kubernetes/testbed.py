@@ -116,14 +116,14 @@ def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> It
     ]
     naming = rehearsal.within_quota(cluster, settings, Naming.new(request.sweep, request.deployment))
     told = ""
-    for turn in itertools.count(request.turn):
+    for preferred_place in itertools.count(request.preferred_place):
         for identifier, whose in deployments.leftovers(cluster).items():
             request.stage(f"removing what is left of {whose}")
             deployments.teardown(cluster, identifier)
         pause = POLL
         with contextlib.ExitStack() as undo:
             try:
-                pair = first_free(deployments.deployments(cluster), pairs, turn)
+                pair = first_free(deployments.deployments(cluster), pairs, preferred_place)
                 shared = "" if naming.everywhere else SHARED
                 request.stage(f"deploying {request.deployment}{shared}")
                 pause = LET_GO_SECONDS
@@ -142,13 +142,13 @@ def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> It
         time.sleep(pause * random.uniform(0.5, 1.5))
 
 
-def first_free(jobs: Sequence[V1Job], pairs: Sequence[Pair], turn: int) -> Pair:
-    """Return the first pair, counted from `turn`, whose nodes no deployment of some Jobs has chosen. Pure.
+def first_free(jobs: Sequence[V1Job], pairs: Sequence[Pair], preferred_place: int) -> Pair:
+    """Return the first pair, counted from `preferred_place`, whose nodes no deployment of some Jobs has chosen. Pure.
 
     Raises OccupiedError if there is none.
     """
     found: dict[str, None] = {}
-    for index in range(turn, turn + len(pairs)):
+    for index in range(preferred_place, preferred_place + len(pairs)):
         pair = pairs[index % len(pairs)]
         if not (using := deployments.users(jobs, objects.chosen_nodes(pair))):
             return pair

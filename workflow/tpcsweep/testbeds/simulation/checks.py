@@ -10,7 +10,7 @@ from tpcsweep.sweeps.parameters import show_value
 from tpcsweep.sweeps.problems import Problem, suggest
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.units import CORES
-from tpcsweep.testbeds.rules import Rule, at_most, broken, everywhere, one_of
+from tpcsweep.testbeds.rules import Rule, allowed_values, at_most, broken, everywhere
 from tpcsweep.testbeds.simulation.fixed_point import DISKS
 from tpcsweep.testbeds.simulation.settings import Simulation
 
@@ -75,7 +75,9 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
         Rule(("layer",), layer),
         Rule(("tool",), lambda value: None if value in testbed.tools or value not in TOOLS else tools),
         *(
-            one_of(name, [value], f"{value}: other {name} has a cost that {file} does not state (encryption)")
+            allowed_values(
+                name, [value], f"{value}: other {name} has a cost that {file} does not state (encryption)"
+            )
             for name, value in priced.items()
         ),
     ]
