@@ -39,19 +39,19 @@ def inbox(fault: str | None = None, own: bool = False) -> Inbox:
 
 
 def test_times_of_the_client_and_of_agents_become_those_of_this_machine() -> None:
-    heard, samples = inbox(), list[tuple[str, Any]]()
-    heard.begin(heard.ahead, lambda agent, record: samples.append((agent, record)))
-    heard.receive({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": ["dst1", 1.5, 7]}})
-    heard.receive({"client": {"event": "exhausted"}})
-    heard.receive({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"], "of": "dst1"})
-    heard.receive({"sample": {"time": 0.5, "goodput": 3}, "of": "dst1"})
-    lines = heard.lines()
+    site_inbox, samples = inbox(), list[tuple[str, Any]]()
+    site_inbox.begin(site_inbox.ahead, lambda agent, record: samples.append((agent, record)))
+    site_inbox.receive({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": ["dst1", 1.5, 7]}})
+    site_inbox.receive({"client": {"event": "exhausted"}})
+    site_inbox.receive({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"], "of": "dst1"})
+    site_inbox.receive({"sample": {"time": 0.5, "goodput": 3}, "of": "dst1"})
+    lines = site_inbox.lines()
     event, other = json.loads(next(lines)), json.loads(next(lines))
     assert (event["start"], event["end"], other) == (1001.0, 1002.0, {"event": "exhausted"})
-    assert heard.arrival(*event["arrival"]) == (901.5, 7)
-    assert heard.arrival("dst1", None, 9) == (None, 9)  # nobody saw its first byte
+    assert site_inbox.arrival(*event["arrival"]) == (901.5, 7)
+    assert site_inbox.arrival("dst1", None, 9) == (None, 9)  # nobody saw its first byte
     assert samples == [("dst1", {"time": 900.5, "goodput": 3})]
-    found = [[(copy.begin, copy.end, copy.name) for copy in heard.copies()] for _ in range(2)]
+    found = [[(copy.begin, copy.end, copy.name) for copy in site_inbox.copies()] for _ in range(2)]
     assert found == [[(901.25, 901.75, "c.0.0")], []]
 
 
@@ -93,13 +93,13 @@ def test_a_refusal_before_the_word_of_its_cause_is_explained_too(monkeypatch: py
     def sleep(seconds: float) -> None:
         nonlocal now
         now += seconds
-        if not heard.taken_away():
-            heard.receive({"gone": "src1"})
+        if not site_inbox.taken_away():
+            site_inbox.receive({"gone": "src1"})
 
     monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
-    heard = Inbox(lambda: EVICTED if now > site.GONE_SECONDS / 2 else None, lambda: False)
+    site_inbox = Inbox(lambda: EVICTED if now > site.GONE_SECONDS / 2 else None, lambda: False)
     refused = FaultError("src1: the server container: it is gone")
-    assert heard.explain(refused) == f"{EVICTED} ({refused})"
+    assert site_inbox.explain(refused) == f"{EVICTED} ({refused})"
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_a_refusal_before_the_word_of_its_cause_is_explained_too(monkeypatch: py
 def test_what_the_cluster_takes_away_costs_no_cell(
     monkeypatch: pytest.MonkeyPatch, fault: str | None, own: bool, said: dict[str, str], taken_away: bool
 ) -> None:
-    heard = inbox(fault, own)
+    site_inbox = inbox(fault, own)
     if said:
-        heard.receive(said)
-    site: Any = SimpleNamespace(inbox=heard, until=math.inf, deployment_labels=None)
+        site_inbox.receive(said)
+    site: Any = SimpleNamespace(inbox=site_inbox, until=math.inf, deployment_labels=None)
     broken = synthetic.result(status="failed", message="why", flags=[BROKEN])
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: broken)
     with pytest.raises(FaultError, match="why") if taken_away else contextlib.nullcontext():

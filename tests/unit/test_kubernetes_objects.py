@@ -17,12 +17,12 @@ from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes import pod as programs
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.placements import spots
+from tpcsweep.testbeds.kubernetes.placements import server_placements
 from tpcsweep.testbeds.kubernetes.pod import capabilities, pod_files
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.kubernetes.pods import pod_address
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
-from tpcsweep.testbeds.kubernetes.testbed import agreed
+from tpcsweep.testbeds.kubernetes.testbed import common_release
 
 from tests.support.testbeds import kubernetes as settings
 from tests.support.testbeds import pods as of_pods
@@ -45,13 +45,13 @@ def pods(of: Kubernetes, **parameters: Any) -> list[Any]:
 
 def jobs(of: Kubernetes, **parameters: Any) -> list[Any]:
     wanted = DeploymentParameters(**parameters)
-    spotted = spots(of.pairs[0].source, wanted.origins, host_network=of.host_network)
+    placed = server_placements(of.pairs[0].source, wanted.origins, host_network=of.host_network)
     addresses = [f"10.0.0.{2 + number}" for number in range(wanted.origins)]
-    ports = [pod_files.block(spot.port) for spot in spotted]
+    ports = [pod_files.block(placement.port) for placement in placed]
     servers = xrootd.side_servers("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
     return [
-        body(objects.server_job(NAMING, of, spot, server, wanted, 1, 1234.5))
-        for spot, server in zip(spotted, servers, strict=True)
+        body(objects.server_job(NAMING, of, placement, server, wanted, 1, 1234.5))
+        for placement, server in zip(placed, servers, strict=True)
     ]
 
 
@@ -100,12 +100,12 @@ def test_a_server_is_told_which_release_it_is() -> None:
 
 def test_servers_of_different_images_or_without_their_release_are_no_deployment() -> None:
     old, new = ({"release": "system", "version": version} for version in ("5.5.3", "5.8.1"))
-    assert agreed({"src1": old, "dst1": old}) == old
+    assert common_release({"src1": old, "dst1": old}) == old
     said = r"dst1 runs XRootD .*5\.8\.1.*, and src1 runs .*5\.5\.3.*pull_policy"
     with pytest.raises(ClusterError, match=said):
-        agreed({"src1": old, "dst1": new})
+        common_release({"src1": old, "dst1": new})
     with pytest.raises(ClusterError, match="dst1: the image has no") as lacking:
-        agreed({"src1": new, "dst1": {"unusable": "the image has no /opt/xrootd/5.9.9"}})
+        common_release({"src1": new, "dst1": {"unusable": "the image has no /opt/xrootd/5.9.9"}})
     assert lacking.value.final  # another deployment has the same image
 
 

@@ -15,7 +15,7 @@ from tpcsweep.sweeps.parameters import DeploymentParameters
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes
-from tpcsweep.testbeds.kubernetes.placements import BLOCK, resource_amount, resources, spots
+from tpcsweep.testbeds.kubernetes.placements import BLOCK, resource_amount, resources, server_placements
 from tpcsweep.testbeds.kubernetes.pod import pod_files
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
@@ -111,7 +111,10 @@ def test_servers_share_no_port(ports: list[int | None], redirector: int | None, 
         assert refused(pair, **HOST)
         return
     made = settings(pair, **HOST)
-    blocks = [pod_files.block(spot.port) for spot in spots(made.pairs[0].source, origins, host_network=True)]
+    blocks = [
+        pod_files.block(placement.port)
+        for placement in server_placements(made.pairs[0].source, origins, host_network=True)
+    ]
     everything = [port for block in blocks for port in block]
     assert len(set(everything)) == len(everything)
     assert all(len(block) == BLOCK for block in blocks)
@@ -135,7 +138,10 @@ def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
         return {"network": "wan", "origins": origins, **more}
 
     made = settings({"rtt": 1, "source": side(1), "destination": side(2)}, "networks")
-    found = [(spot.network, spot.address) for spot in spots(made.pairs[0].source, 2, host_network=False)[1:]]
+    found = [
+        (placement.network, placement.address)
+        for placement in server_placements(made.pairs[0].source, 2, host_network=False)[1:]
+    ]
     assert found == [("vlan1", "10.1.1.1/24"), ("vlan2", "10.1.2.1/24")]
     bare = side(2, redirector={"address": "10.2.3.4"})
     problem, *_ = refused({"rtt": 1, "source": side(1), "destination": bare}, "networks")

@@ -47,11 +47,11 @@ def test_an_agent_answers_each_request_and_tells_when_its_other_end_is_gone() ->
 
     async def converse() -> list[str]:
         ours, theirs = [await asyncio.open_unix_connection(sock=end) for end in socket.socketpair()]
-        heard: list[str] = []
-        channel = messages.Channel("src1", *ours, lambda **fields: heard.append(json.dumps(fields)))
+        events: list[str] = []
+        channel = messages.Channel("src1", *ours, lambda **fields: events.append(json.dumps(fields)))
         hung = asyncio.Event()
         verbs = {"fail": mock.Mock(side_effect=ZeroDivisionError("by nought")), "hang": hung.wait}
-        obeying = asyncio.create_task(messages.obey(verbs, *theirs))
+        serving = asyncio.create_task(messages.serve_requests(verbs, *theirs))
         theirs[1].write(messages.encoded(sample=[1.5]))
         for verb, words in (("fail", "by nought"), ("no_such", "no_such: 'no_such'")):
             with pytest.raises(RuntimeError, match=f"^src1: {words}$"):
@@ -63,8 +63,8 @@ def test_an_agent_answers_each_request_and_tells_when_its_other_end_is_gone() ->
             with pytest.raises(RuntimeError, match=r"^src1: it is gone$"):
                 await asyncio.wait_for(asked, 60)
         ours[1].close()
-        await asyncio.wait_for(obeying, 60)
-        return heard
+        await asyncio.wait_for(serving, 60)
+        return events
 
     assert asyncio.run(converse()) == ['{"sample": [1.5]}', '{"gone": "src1"}']
 

@@ -73,7 +73,7 @@ class Pods:
 
     def ask(self, verb: str, /, **arguments: Any) -> Any:
         request = {"id": 0, "do": verb, "with": arguments}
-        answer = self._run(messages.perform(self._hub._verbs, request))
+        answer = self._run(messages.answer_request(self._hub._verbs, request))
         if "error" in answer:
             raise SessionError(answer["error"])
         return answer["ok"]

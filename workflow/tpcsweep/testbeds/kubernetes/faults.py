@@ -169,10 +169,10 @@ def _termination(
         spec = _container_spec(pod, container.name)
         limits = (spec and spec.resources and spec.resources.limits) or {}
         text += f", its memory limit is {limits.get('memory', 'none')}"
-    said = ended.message or ""  # the end of its log (FallbackToLogsOnError)
-    if len(said) >= LOG_TAIL_CHARACTERS:
-        said = said.partition("\n")[2]  # the first line may begin in the middle of a token
-    line = " ".join(without_secrets(said).split())
+    log = ended.message or ""  # the end of its log (FallbackToLogsOnError)
+    if len(log) >= LOG_TAIL_CHARACTERS:
+        log = log.partition("\n")[2]  # the first line may begin in the middle of a token
+    line = " ".join(without_secrets(log).split())
     return f"{text}: {line if len(line) <= LONGEST else f'...{line[3 - LONGEST :]}'}" if line else text
 
 
@@ -191,8 +191,8 @@ def _disruption(pod: k8s.V1Pod) -> str:
     return _because(_condition(pod, "DisruptionTarget", "True"))
 
 
-def _because(said: k8s.V1PodCondition | k8s.V1PodStatus | None) -> str:
-    return f"{said.reason}: {one_line(said.message)}".rstrip(": ") if said else ""
+def _because(state: k8s.V1PodCondition | k8s.V1PodStatus | None) -> str:
+    return f"{state.reason}: {one_line(state.message)}".rstrip(": ") if state else ""
 
 
 def _on_node(pod: k8s.V1Pod) -> str:

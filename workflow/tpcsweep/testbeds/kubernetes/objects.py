@@ -26,7 +26,7 @@ from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.sweeps.parameters import DeploymentParameters, parameters_by_sysctl, sysctls
 from tpcsweep.testbeds.kubernetes import placements, pod_templates
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
-from tpcsweep.testbeds.kubernetes.placements import AGENT, CLIENT, HUB, SERVERS, Spot
+from tpcsweep.testbeds.kubernetes.placements import AGENT, CLIENT, HUB, SERVERS, ServerPlacement
 from tpcsweep.testbeds.kubernetes.pod import capabilities, pod_files
 from tpcsweep.testbeds.kubernetes.pod_templates import Tree, merged
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
@@ -103,16 +103,18 @@ def deployment_jobs(
     """
     jobs = [client_job(naming, settings, deadline, pair)]
     for name, side in (("src", pair.source), ("dst", pair.destination)):
-        placed = placements.spots(side, wanted.origins, host_network=settings.host_network)
+        placed = placements.server_placements(side, wanted.origins, host_network=settings.host_network)
         servers = side_servers(name, placed, [name] * len(placed)).servers
-        for spot, server in zip(placed, servers, strict=True):
-            jobs.append(server_job(naming, settings, spot, server, wanted, streams, deadline))
+        for placement, server in zip(placed, servers, strict=True):
+            jobs.append(server_job(naming, settings, placement, server, wanted, streams, deadline))
     return jobs
 
 
-def side_servers(name: str, placed: Sequence[Spot], addresses: Sequence[str]) -> xrootd.SideServers:
-    """Return the servers of a side at their spots; with several origins the redirector comes first."""
-    ports = [pod_files.block(spot.port) for spot in placed]
+def side_servers(
+    name: str, placed: Sequence[ServerPlacement], addresses: Sequence[str]
+) -> xrootd.SideServers:
+    """Return the servers of a side at their placements; with several origins the redirector comes first."""
+    ports = [pod_files.block(placement.port) for placement in placed]
     origins = list(addresses[1:] or addresses)
     return xrootd.side_servers(name, addresses[0], origins, pod_files.STATE, pod_files.FILES, ports)
 
@@ -151,16 +153,16 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
 def server_job(
     naming: Naming,
     settings: Kubernetes,
-    spot: Spot,
+    placement: ServerPlacement,
     server: xrootd.Server,
     wanted: DeploymentParameters,
     streams: int,
     deadline: float,
 ) -> k8s.V1Job:
-    """Return the Job of a server and its agent at a spot; see `deployment_jobs`."""
+    """Return the Job of a server and its agent at a placement; see `deployment_jobs`."""
     origin, ports, side = server.role == "server", server.ports, server.name[:3]
     cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
-    of_origin = {"memory": str(spot.memory + SERVER_MEMORY), **cores}
+    of_origin = {"memory": str(placement.memory + SERVER_MEMORY), **cores}
     limits = {
         SERVERS: of_origin if origin else redirector_limits(streams),
         AGENT: agent_limits(wanted, streams),
@@ -170,21 +172,23 @@ def server_job(
     servers = _container(SERVERS, image, settings, *command)
     listening = (ports.server, ports.cmsd, ports.agent, ports.probe)
     servers["ports"] = [{"containerPort": port} for port in listening]
-    agent = _container(AGENT, image, settings, "agent", *([str(spot.port)] if spot.port else []))
+    agent = _container(AGENT, image, settings, "agent", *([str(placement.port)] if placement.port else []))
     if settings.paths.kind == "netem" and origin:
-        user = pod_templates.template_field(spot.template, "spec", "securityContext", "runAsUser") or USER
+        user = (
+            pod_templates.template_field(placement.template, "spec", "securityContext", "runAsUser") or USER
+        )
         become = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         kept = ["--inh-caps=+net_admin", "--ambient-caps=+net_admin"]
         agent = merged(agent, _manifest("emulating_agent"))
         agent["command"] = ["/usr/bin/setpriv", *become, *kept, *agent["command"]]
     of_server = _manifest("server_container")
-    values = {"identifier": naming.identifier, "side": side, "memory": str(spot.memory)}
+    values = {"identifier": naming.identifier, "side": side, "memory": str(placement.memory)}
     added = _manifest("server_pod", **values, sysctls=pod_sysctls(settings, wanted) or None)
     spec = merged(_pod(naming, settings, "servers"), added)
     spec["containers"] = [merged(each, of_server) for each in (servers, agent)]
-    annotations = attachment(spot.network, spot.address)
+    annotations = attachment(placement.network, placement.address)
     meta = naming.meta("", role="origin" if origin else "redirector", side=side, annotations=annotations)
-    template = _with_template(naming, settings, meta, spec, spot.template, limits)
+    template = _with_template(naming, settings, meta, spec, placement.template, limits)
     return _job(naming.meta(f"{naming.prefix}-{server.name}"), template, deadline)
 
 
@@ -331,8 +335,8 @@ def _with_template(
     for each in whole["spec"]["containers"]:
         name = each["name"]
         limited, requested = (pod_templates.resources(whole, name, kind) for kind in ("limits", "requests"))
-        said = placements.resources(limits[name], limited, requested, settings.qos)
-        each["resources"] = {**each.get("resources", {}), **said}
+        resources = placements.resources(limits[name], limited, requested, settings.qos)
+        each["resources"] = {**each.get("resources", {}), **resources}
     rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
     rules[REQUIRED] = [*rules.get(REQUIRED, []), exclusive_nodes(naming)]
     return whole

@@ -45,7 +45,7 @@ def resource_amount(text: str) -> Decimal:
     return number.scaleb(_SUFFIXES[suffix])
 
 
-def near(limits: Mapping[str, str]) -> dict[str, str]:
+def smallest_requests(limits: Mapping[str, str]) -> dict[str, str]:
     """Return the smallest requests for limits that may exceed them by 20 %: CPU and memory, rounded up."""
     requests = dict(limits)
     for name, (unit, suffix) in {CPU: (Decimal("0.001"), "m"), MEMORY: (Decimal(1), "")}.items():
@@ -54,14 +54,18 @@ def near(limits: Mapping[str, str]) -> dict[str, str]:
     return requests
 
 
-def little(limits: Mapping[str, str]) -> dict[str, str]:
+def small_requests(limits: Mapping[str, str]) -> dict[str, str]:
     """Return small CPU and memory requests, never above the limit. Extended resources request their limit."""
     small = {CPU: "10m", MEMORY: "32Mi"}
     requests = {name: min(text, limits.get(name, text), key=resource_amount) for name, text in small.items()}
     return requests | {name: text for name, text in limits.items() if name not in OWN}
 
 
-REQUESTS: dict[str, Callable[..., dict[str, str]]] = {"guaranteed": dict, "near": near, "burstable": little}
+REQUESTS: dict[str, Callable[..., dict[str, str]]] = {
+    "guaranteed": dict,
+    "near": smallest_requests,
+    "burstable": small_requests,
+}
 """Functions that return a container's requests for its limits, by the testbed's `qos`."""
 
 
@@ -158,7 +162,7 @@ class Side(Placement):
     """settings of the redirector that differ from the origins'"""
 
 
-class Spot(NamedTuple):
+class ServerPlacement(NamedTuple):
     """Pod template, network, ports and memory of one server."""
 
     template: Tree  # the pod template
@@ -172,23 +176,23 @@ class Spot(NamedTuple):
 RoleType = TypeVar("RoleType", bound=Role)
 
 
-def over(below: RoleType, above: Role) -> RoleType:
-    """Return a role with the settings and templates of `above` merged over those of `below`. Pure."""
-    known = type(below).model_fields
-    given = {name: getattr(above, name) for name in above.model_fields_set if name in known}
-    given["podTemplate"] = merged(below.podTemplate, above.podTemplate)
-    return below.model_copy(update=given)
+def overridden(base: RoleType, by: Role) -> RoleType:
+    """Return a role with the settings and templates of `by` merged over those of `base`. Pure."""
+    known = type(base).model_fields
+    given = {name: getattr(by, name) for name in by.model_fields_set if name in known}
+    given["podTemplate"] = merged(base.podTemplate, by.podTemplate)
+    return base.model_copy(update=given)
 
 
-def spots(side: Side, origins: int, *, host_network: bool) -> list[Spot]:
+def server_placements(side: Side, origins: int, *, host_network: bool) -> list[ServerPlacement]:
     """Return the placement of a side's servers; with several origins the redirector comes first. Pure."""
     servers: list[Origin] = [side.redirector] if origins > 1 else []
     servers += [side.origins[n] if n < len(side.origins) else Origin() for n in range(origins)]
-    said = [server.port for _, server in configured_servers(side) if server.port]
-    free = (port for port in itertools.count(FIRST_PORT, BLOCK) if not _near(port, said))
+    configured_ports = [server.port for _, server in configured_servers(side) if server.port]
+    free = (port for port in itertools.count(FIRST_PORT, BLOCK) if not _ports_overlap(port, configured_ports))
     assert side.memory is not None, "a side as Kubernetes.pairs has it"
     return [
-        Spot(
+        ServerPlacement(
             _template(side, server),
             server.network or side.network,
             server.address or (side.addresses[number] if number < len(side.addresses) else None),
@@ -253,7 +257,7 @@ def _clashes(side: Side) -> Iterator[Fault]:
     for (one, first, port), (another, second, wanted) in itertools.combinations(servers, 2):
         here, there = (node_selector(_template(side, server)) for server in (first, second))
         together = all(here[label] == there[label] for label in here.keys() & there.keys())
-        if together and _near(wanted, [port]):
+        if together and _ports_overlap(wanted, [port]):
             allowed = (
                 f"{BLOCK} ports that follow each other and are none of {port} to {port + BLOCK - 1}, those of "
                 f"{key(one)}: they may be on one node, and XRootD listens at all addresses of that"
@@ -266,7 +270,7 @@ def server_templates(side: Side) -> list[Tree]:
     return [_template(side, server) for server in (side.redirector, *(side.origins or (Origin(),)))]
 
 
-def _near(port: int, others: Iterable[int]) -> bool:
+def _ports_overlap(port: int, others: Iterable[int]) -> bool:
     """Return whether BLOCK ports from `port` overlap BLOCK ports from one of the others."""
     return any(abs(port - other) < BLOCK for other in others)
 

@@ -23,14 +23,14 @@ from tpcsweep.testbeds.interface import Request
 from tpcsweep.testbeds.kubernetes import deployments, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, reference
-from tpcsweep.testbeds.kubernetes.placements import CLIENT, Spot, spots
+from tpcsweep.testbeds.kubernetes.placements import CLIENT, ServerPlacement, server_placements
 from tpcsweep.testbeds.kubernetes.pod import pod_files
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 
 PARALLEL = 16  # requests at a time
-POKE_SECONDS = 1.0
-POKED = "tpcsweep/filled"
+SYNC_SECONDS = 1.0
+ANNOTATION = "tpcsweep/filled"
 
 
 class Pods:
@@ -52,8 +52,8 @@ class Pods:
         self._cluster = cluster
         self._settings = settings
         self._wanted = wanted = request.parameters
-        self._spots = {
-            name: spots(side, wanted.origins, host_network=settings.host_network)
+        self._placements = {
+            name: server_placements(side, wanted.origins, host_network=settings.host_network)
             for name, side in (("src", pair.source), ("dst", pair.destination))
         }
         self.began = time.monotonic()
@@ -67,7 +67,7 @@ class Pods:
         for job in jobs:
             object_metadata(job).owner_references = [reference(self._owner)]
         named = {object_name(job): objects.template_of(job) for job in jobs}
-        self.templates = {side: named[f"{naming.prefix}-{side}1"] for side in self._spots}
+        self.templates = {side: named[f"{naming.prefix}-{side}1"] for side in self._placements}
         """The templates of the first origin's pod of each side, and of the client's."""
         self.templates[CLIENT] = objects.template_of(client)
         policy = objects.network_policy(naming, self._owner)
@@ -77,12 +77,12 @@ class Pods:
     def run(self) -> None:
         """Create all other objects, those with the pods' addresses when all pods run. Raises ClusterError."""
         self._create(self._bodies)
-        count = 1 + sum(map(len, self._spots.values()))
+        count = 1 + sum(map(len, self._placements.values()))
         running = self.watch.wait_until_ready(count, self._settings.start_time).values()
         self.by_name = {_name(pod, self.naming): pod for pod in running}
         self.sides = {
             side: objects.side_servers(side, placed, self._addresses(side, placed))
-            for side, placed in self._spots.items()
+            for side, placed in self._placements.items()
         }
         self._fill()
 
@@ -91,7 +91,7 @@ class Pods:
         return [server for side in self.sides.values() for server in side.servers]
 
     @contextlib.contextmanager
-    def poked(self) -> Iterator[None]:
+    def kubelet_synced(self) -> Iterator[None]:
         """Have kubelets update the mounts of their pods at once, for the length of a `with`.
 
         Kubelets do so when a pod's annotations change, and otherwise once a minute:
@@ -100,17 +100,17 @@ class Pods:
         ended = threading.Event()
         patch, space = self._cluster.core.patch_namespaced_pod, self._cluster.namespace
 
-        def poke(pod: V1Pod) -> None:
+        def annotate(pod: V1Pod) -> None:
             for count in itertools.count(1):
-                body = {"metadata": {"annotations": {POKED: str(count)}}}
+                body = {"metadata": {"annotations": {ANNOTATION: str(count)}}}
                 with contextlib.suppress(ClusterError):  # the watch reports faults of pods
                     call(patch, object_name(pod), space, body, seconds=5)
-                if ended.wait(POKE_SECONDS):
+                if ended.wait(SYNC_SECONDS):
                     return
 
-        with ThreadPoolExecutor(len(self.by_name)) as poking:
+        with ThreadPoolExecutor(len(self.by_name)) as threads:
             for pod in self.by_name.values():
-                poking.submit(poke, pod)
+                threads.submit(annotate, pod)
             try:
                 yield
             finally:
@@ -127,13 +127,13 @@ class Pods:
         with ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(partial(create_object, self._cluster), bodies))
 
-    def _addresses(self, side: str, placed: list[Spot]) -> list[str]:
+    def _addresses(self, side: str, placed: list[ServerPlacement]) -> list[str]:
         servers = objects.side_servers(side, placed, [side] * len(placed)).servers
         return [
-            spot.address.partition("/")[0]
-            if spot.address and not spot.network
-            else pod_address(self.by_name[server.name], attached=spot.network is not None)
-            for spot, server in zip(placed, servers, strict=True)
+            placement.address.partition("/")[0]
+            if placement.address and not placement.network
+            else pod_address(self.by_name[server.name], attached=placement.network is not None)
+            for placement, server in zip(placed, servers, strict=True)
         ]
 
     def _fill(self) -> None:

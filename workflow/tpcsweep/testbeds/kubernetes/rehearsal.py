@@ -181,11 +181,11 @@ def _clock(cluster: Cluster) -> Finding:
 def _rights(cluster: Cluster) -> Iterator[Finding]:
     review = k8s.V1SelfSubjectRulesReview(spec=k8s.V1SelfSubjectRulesReviewSpec(namespace=cluster.namespace))
     try:
-        said = call(k8s.AuthorizationV1Api(cluster.http).create_self_subject_rules_review, review).status
+        answer = call(k8s.AuthorizationV1Api(cluster.http).create_self_subject_rules_review, review).status
     except ClusterError as error:
         yield Finding(cluster.namespace, "rights", "skipped", str(error))
         return
-    assert said
+    assert answer
     role = next(each for each in yaml.safe_load_all((SHIPPED / ROLE).read_text()) if each["kind"] == "Role")
     lacking = [
         f"{verb} {resource}"
@@ -195,11 +195,11 @@ def _rights(cluster: Cluster) -> Iterator[Finding]:
             {group, "*"} & {*(rule.api_groups or [])}
             and {resource, "*"} & {*(rule.resources or [])}
             and {verb, "*"} & {*rule.verbs}
-            for rule in said.resource_rules
+            for rule in answer.resource_rules
         )
     ]
     why = f"lacks {', '.join(lacking)}: {ROLE} grants them" if lacking else ""
-    status: Any = "ok" if not lacking else "skipped" if said.incomplete else "failed"
+    status: Any = "ok" if not lacking else "skipped" if answer.incomplete else "failed"
     yield Finding(cluster.namespace, "rights", status, why)
 
 

@@ -33,16 +33,16 @@ class SessionError(BrokenError):
 
 class Session:
     def __init__(
-        self, cluster: Cluster, pod: str, longest: float, heard: Callable[[Mapping[str, Any]], None]
+        self, cluster: Cluster, pod: str, longest: float, on_message: Callable[[Mapping[str, Any]], None]
     ) -> None:
         """Begin the conversation with the hub in a pod, which may be out of reach for `longest` seconds.
 
-        `heard` is called in the session's thread, with every message that is not an answer.
+        `on_message` is called in the session's thread, with every message that is not an answer.
         """
         self._cluster = cluster
         self._pod = pod
         self.longest = longest
-        self._heard = heard
+        self._on_message = on_message
         self._numbers = itertools.count()
         self._unanswered: dict[int, tuple[bytes, Future[Any]]] = {}
         self._outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -89,7 +89,7 @@ class Session:
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
-        self._heard_at = time.monotonic()
+        self._last_message_at = time.monotonic()
         refused_at: float | None = None
         while not self._ended.is_set():
             why, refused = "it ended", False
@@ -102,7 +102,7 @@ class Session:
                 why = str(error) or type(error).__name__
             now = time.monotonic()
             refused_at = (refused_at or now) if refused else None
-            silent = now - self._heard_at
+            silent = now - self._last_message_at
             if silent > self.longest or now - (refused_at or now) > REFUSED_SECONDS:
                 self._lose(f"{self._pod} is out of reach for {silent:.0f} s: {why}")
                 return
@@ -118,18 +118,18 @@ class Session:
 
     def _converse(self, connection: WSClient) -> None:
         text = b""
-        told = time.monotonic()
+        last_sent = time.monotonic()
         while connection.is_open() and not self._ended.is_set():
             connection.update(timeout=POLL)
             if connection.peek_stdout():
                 *lines, text = (text + connection.read_stdout()).split(b"\n")
                 for line in lines:
                     self._take(json.loads(line))
-                self._heard_at = time.monotonic()
+                self._last_message_at = time.monotonic()
             while not self._outgoing.empty():
                 connection.write_stdin(self._outgoing.get())
-            if time.monotonic() - told > KEEP_ALIVE:
-                told = time.monotonic()
+            if time.monotonic() - last_sent > KEEP_ALIVE:
+                last_sent = time.monotonic()
                 connection.write_stdin(json.dumps({"from": self._next}).encode() + b"\n")
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ class Session:
             return  # repeated after a reconnection
         self._next = number + 1
         if "id" not in message:
-            self._heard(message)
+            self._on_message(message)
             return
         with self._lock:
             _, future = self._unanswered.get(message["id"], (b"", None))
@@ -155,4 +155,4 @@ class Session:
         for future in waiting:
             if not future.done():
                 future.set_exception(SessionError(why))
-        self._heard({"lost": why})
+        self._on_message({"lost": why})

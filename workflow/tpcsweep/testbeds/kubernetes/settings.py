@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -15,7 +15,7 @@ from tpcsweep.sweeps.parameters import AnyText, DeploymentParameters, Strict, Va
 from tpcsweep.sweeps.problems import LIST_TAG, VALUE_TAG, Fault, fault
 from tpcsweep.sweeps.testbed_settings import Given, PathRule, Settings
 from tpcsweep.sweeps.units import RATE, RTT, show
-from tpcsweep.testbeds.kubernetes.placements import Client, Role, Side, faults, over
+from tpcsweep.testbeds.kubernetes.placements import Client, Role, Side, faults, overridden
 
 _EMULATED = f"at most {show(LARGEST, RATE)}, what emulators of paths are asked for"
 
@@ -186,9 +186,9 @@ class Kubernetes(Settings):
             if self.paths.kind == "netem" and given.bandwidth is not None and given.bandwidth > LARGEST:
                 found[*place, "bandwidth"] = show(given.bandwidth, RATE), _EMULATED
             for name, side in pair.sides:
-                said = getattr(given, name).model_fields_set
+                own_fields = getattr(given, name).model_fields_set
                 for key, value, allowed in faults(side, self.paths.kind, host_network=self.host_network):
-                    where = (*place, name) if key[0] in said else (name,)
+                    where = (*place, name) if key[0] in own_fields else (name,)
                     found.setdefault((*where, *key), (value, allowed))
         for name in ("source", "destination"):
             for own in sorted({"network", "addresses", "origins"} & getattr(self, name).model_fields_set):
@@ -201,12 +201,12 @@ class Kubernetes(Settings):
         return tuple(map(self._whole, self.paths.declared))
 
     def _whole(self, pair: Pair) -> Pair:
-        whole: dict[str, Any] = {"client": over(self.client, pair.client)}
+        whole: dict[str, Any] = {"client": overridden(self.client, pair.client)}
         whole["bandwidth"] = self.bandwidth if pair.bandwidth is None else pair.bandwidth
         whole["mtu"] = self.mtu if pair.mtu is None else pair.mtu
         for name, given in pair.sides:
-            side = over(getattr(self, name), given)
-            template = over(over(over(self.server, self.agent), getattr(self, name)), given).podTemplate
+            side = overridden(getattr(self, name), given)
+            template = reduce(overridden, (self.server, self.agent, getattr(self, name), given)).podTemplate
             own = {"memory": side.memory or self.memory, "podTemplate": template}
             whole[name] = side.model_copy(update=own)
         return pair.model_copy(update=whole)

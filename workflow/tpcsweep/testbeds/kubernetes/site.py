@@ -246,8 +246,8 @@ class KubernetesSite(ServerSite):
 
     def present(self) -> dict[str, Arrival]:
         """Return the last sampled arrivals of transfers that have not ended."""
-        told = self.session.tell(self.sides["dst"].names, "present")
-        files = ((name, *each) for name, files in told.items() for each in files.items())
+        arrivals = self.session.tell(self.sides["dst"].names, "present")
+        files = ((name, *each) for name, files in arrivals.items() for each in files.items())
         return {file: self.inbox.arrival(name, *arrival) for name, file, arrival in files}
 
     def copies(self) -> list[Copy]:

@@ -34,7 +34,7 @@ from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_name
 from tpcsweep.testbeds.kubernetes.path_check import verify_pods
 from tpcsweep.testbeds.kubernetes.placements import CLIENT, CPU, resource_amount
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, pod_address
+from tpcsweep.testbeds.kubernetes.pods import ANNOTATION, Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
@@ -42,7 +42,7 @@ from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
-Told = Mapping[str, Any]  # an answer of agents, or what is made of it
+AgentAnswer = Mapping[str, Any]  # an answer of agents, by keys
 OTHERS = (("src", "dst"), ("dst", "src"))
 RECORDED_SYSCTLS = [*parameters_by_sysctl(objects.KIND), "net.ipv4.tcp_no_metrics_save"]
 TARGETS = {"src": "source", "dst": "destination"}  # targets of the sampler, by side
@@ -115,7 +115,7 @@ def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> It
         pair for pair in nodes.node_pairs(cluster, settings) if settings.serves(pair, request.parameters)
     ]
     naming = rehearsal.within_quota(cluster, settings, Naming.new(request.sweep, request.deployment))
-    told = ""
+    reported = ""
     for preferred_place in itertools.count(request.preferred_place):
         for identifier, whose in deployments.leftovers(cluster).items():
             request.stage(f"removing what is left of {whose}")
@@ -135,9 +135,9 @@ def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> It
             else:
                 yield pods
                 return
-        if words != told:
+        if words != reported:
             request.stage(f"waiting for nodes that other deployments use: {words}")
-        told = words
+        reported = words
         signals.restore_signals()  # the teardown has ignored signals
         time.sleep(pause * random.uniform(0.5, 1.5))
 
@@ -187,7 +187,7 @@ def reap(settings: Kubernetes) -> list[str]:
     return deployments.reap(api.connect_cluster(settings))
 
 
-def agreed(releases: Mapping[str, Told]) -> Told:
+def common_release(releases: Mapping[str, AgentAnswer]) -> AgentAnswer:
     """Return the release that all servers run. Pure.
 
     Raises ClusterError if an image lacks it, which is final, or if a node has an older image.
@@ -266,7 +266,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
             return
         except PodError as error:
             raise PodError(f"the client pod does not start: {error}") from error
-        annotated = {"metadata": {"annotations": {POKED: ""}}}
+        annotated = {"metadata": {"annotations": {ANNOTATION: ""}}}
         call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
         session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
         undo.callback(session.close)
@@ -286,7 +286,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     ran = time.monotonic()
     addresses = {server.name: pod_address(pods.by_name[server.name]) for server in pods.servers}
     agents = {server.name: place_of(addresses[server.name], server.ports.agent) for server in pods.servers}
-    with pods.poked():
+    with pods.kubelet_synced():
         asked = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
         described = {CLIENT: session.ask("connect", **asked)}
     for server in pods.servers if settings.host_network else ():  # they use addresses of their nodes
@@ -298,7 +298,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         described |= session.tell(sides[side].names, "describe", **asked)
     needed = objects.sysctls_in_pods(settings, wanted)
     _require_sysctls({name: each["sysctls"] for name, each in described.items() if name != CLIENT}, needed)
-    release = agreed(session.tell([server.name for server in pods.servers], "release"))
+    release = common_release(session.tell([server.name for server in pods.servers], "release"))
     connected = time.monotonic()
     emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
     if settings.paths.kind == "netem":
@@ -355,7 +355,12 @@ def _require_sysctls(found: Mapping[str, Mapping[str, str]], needed: Mapping[str
 
 
 def _provenance(
-    pods: Pods, described: Told, release: Told, emulated: Told, measured: FoundPath, seconds: Told
+    pods: Pods,
+    described: AgentAnswer,
+    release: AgentAnswer,
+    emulated: AgentAnswer,
+    measured: FoundPath,
+    seconds: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return the fields of every testbed, from the first origin of each side, and those of this one."""
     names = {side: servers.names for side, servers in pods.sides.items()}

@@ -74,7 +74,7 @@ class PodWatch:
         self._pods: dict[str, V1Pod] = {}
         self._ran: set[str] = set()
         self._first: faults.Fault | None = None
-        self._told: str | None = None
+        self._fault_text: str | None = None
         self._refused: tuple[float, str] | None = None
         self._watch: Watch | None = None
         self._ended = threading.Event()
@@ -100,13 +100,13 @@ class PodWatch:
         give_up = time.monotonic() + seconds
         hold = HOLD_SECONDS * random.uniform(0.5, 1.5) if self._patient else 0.0
         until = hindered = math.inf
-        pause, told = POLL_SECONDS, ""
+        pause, reported = POLL_SECONDS, ""
 
         def settled(pods: dict[str, V1Pod]) -> bool:
             return self._first is not None or sum(map(faults.ready, pods.values())) >= count
 
         while not self.wait_for(settled, max(0.0, min(pause, min(give_up, until) - time.monotonic()))):
-            pause = min(2 * pause, MOST_POLL_SECONDS if told else REPORT_SECONDS)
+            pause = min(2 * pause, MOST_POLL_SECONDS if reported else REPORT_SECONDS)
             now, pods = time.monotonic(), self.pods()
             late = now >= give_up
             unscheduled = list(filter(None, map(faults.unscheduled, pods.values())))
@@ -126,9 +126,9 @@ class PodWatch:
                 words = self._unready(pods, len(pods))
                 if not self._patient and unscheduled:
                     raise PodError(words)
-                if words != told:
+                if words != reported:
                     self._tell(f"waiting: {words}")
-                told = words
+                reported = words
         if why := self.fault():
             raise PodError(why)
         return self.pods()
@@ -138,11 +138,11 @@ class PodWatch:
 
         It asks the API server once, for the Job, when there is a fault.
         """
-        if self._first and self._told is None:
+        if self._first and self._fault_text is None:
             job = self._job_problem()
-            self._told = f"{self._first}; {job.text}" if job else str(self._first)
+            self._fault_text = f"{self._first}; {job.text}" if job else str(self._first)
         since, refusal = self._refused or (math.inf, None)
-        return self._told or (refusal if time.monotonic() - since > REFUSED_SECONDS else None)
+        return self._fault_text or (refusal if time.monotonic() - since > REFUSED_SECONDS else None)
 
     def own(self) -> bool:
         return self._first is not None and self._first.own

@@ -17,7 +17,7 @@ from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.deploying.xrootd.monitoring import clock, parse_datagram
 from tpcsweep.measuring import provenance
 from tpcsweep.testbeds.kubernetes.pod import network, server_container
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Channel, encoded, obey
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Channel, encoded, serve_requests
 from tpcsweep.testbeds.kubernetes.pod.pod_files import block
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, AgentSampling, Container, OriginPod
 
@@ -68,7 +68,7 @@ async def serve(
         lambda: CopyReports(say), (xrootd.LOOPBACK, ports.monitor)
     )
     try:
-        await obey(verbs, reader, writer)
+        await serve_requests(verbs, reader, writer)
     finally:
         sampling.cancel()
         copies.close()

@@ -29,10 +29,10 @@ from tpcsweep.testbeds.kubernetes.pod.messages import (
     Ask,
     Channel,
     Verbs,
+    answer_request,
     detach,
     encoded,
     execute,
-    perform,
 )
 from tpcsweep.testbeds.kubernetes.pod.pod_files import ENDED, HUB
 from tpcsweep.testbeds.kubernetes.pod.watched import AgentSampling, Container
@@ -115,7 +115,7 @@ class Hub:
                 self.outbox.forget(message.get("from", 0))
                 if "id" in message and message["id"] not in self._done:
                     self._done.add(message["id"])
-                    detach(self._obey(message))
+                    detach(self._answer(message))
         except (OSError, ValueError):
             pass
         finally:
@@ -123,8 +123,8 @@ class Hub:
                 self.outbox.writer = None
             writer.close()
 
-    async def _obey(self, request: dict[str, Any]) -> None:
-        self.outbox.say(**await perform(self._verbs, request))
+    async def _answer(self, request: dict[str, Any]) -> None:
+        self.outbox.say(**await answer_request(self._verbs, request))
 
     async def connect(
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
@@ -190,9 +190,9 @@ class Hub:
         """Pass on an event after the one `before`; its file is removed at once, as next transfers need the memory."""
         if event["event"] == "end":
             with contextlib.suppress(RuntimeError):  # its channel reports an agent that is gone
-                told = await self.tell(self._destinations, "remove", {"name": event["name"]})
+                arrivals = await self.tell(self._destinations, "remove", {"name": event["name"]})
                 # One destination had the file; the others report size 0.
-                name, arrival = max(told.items(), key=lambda item: item[1][1])
+                name, arrival = max(arrivals.items(), key=lambda item: item[1][1])
                 event["arrival"] = [name, *arrival]
         if before:
             await before

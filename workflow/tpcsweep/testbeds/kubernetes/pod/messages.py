@@ -34,7 +34,7 @@ async def execute(verbs: Verbs, verb: str, arguments: Mapping[str, Any]) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-async def perform(verbs: Verbs, request: Mapping[str, Any]) -> dict[str, Any]:
+async def answer_request(verbs: Verbs, request: Mapping[str, Any]) -> dict[str, Any]:
     """Execute a request, and return its answer with `ok` or `error`."""
     try:
         result = await execute(verbs, request["do"], request["with"])
@@ -45,11 +45,11 @@ async def perform(verbs: Verbs, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": request["id"], "ok": result}
 
 
-async def obey(verbs: Verbs, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve_requests(verbs: Verbs, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Execute the requests of a connection until it ends."""
 
     async def answer(request: dict[str, Any]) -> None:
-        writer.write(encoded(**await perform(verbs, request)))
+        writer.write(encoded(**await answer_request(verbs, request)))
 
     with contextlib.closing(writer), contextlib.suppress(OSError):
         while line := await reader.readline():

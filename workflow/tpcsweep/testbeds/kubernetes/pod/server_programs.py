@@ -20,7 +20,7 @@ from tpcsweep.deploying.xrootd.releases import ReleaseError, in_image
 from tpcsweep.deploying.xrootd.server_config import CMSD_LOGGED_IN, LOOPBACK, require_recent
 from tpcsweep.measuring.transfer_files import add_source
 from tpcsweep.testbeds.kubernetes.pod import server_container
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verbs, obey
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verbs, serve_requests
 from tpcsweep.testbeds.kubernetes.pod.pod_files import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.node import serving
@@ -95,7 +95,7 @@ async def main(name: str, role: str, release: str, port: str, *programs: str) ->
         "add_source": partial(add_source, FOLDER),
     }
     [connection] = server_container.taken()
-    await obey(verbs, *await asyncio.open_unix_connection(sock=connection, limit=LONGEST))
+    await serve_requests(verbs, *await asyncio.open_unix_connection(sock=connection, limit=LONGEST))
     server_container.fail("the agent is gone")
 
 
