@@ -23,11 +23,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path as File
+from pathlib import Path
 
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.paths.link import Link, connect
-from tpcsweep.deploying.paths.network_path import Path, PathError
+from tpcsweep.deploying.paths.network_path import NetworkPath, PathError
 from tpcsweep.deploying.paths.verification import verify
 
 RTTS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -87,11 +87,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rtts", type=float, nargs="+", default=RTTS, help="ms")
     parser.add_argument("--bandwidths", type=float, nargs="+", default=BANDWIDTHS, help="Gbit/s")
-    parser.add_argument("--against", type=File, metavar="TREE", help="another tree of tpcsweep, the old one")
+    parser.add_argument("--against", type=Path, metavar="TREE", help="another tree of tpcsweep, the old one")
     parser.add_argument("--rounds", type=int, default=3, help="of old and new, with --against")
     parser.add_argument("--json", action="store_true", help="one path, for another process")
     asked = parser.parse_args()
-    paths = [Path(rtt, bandwidth, mtu=MTU) for rtt in asked.rtts for bandwidth in asked.bandwidths]
+    paths = [NetworkPath(rtt, bandwidth, mtu=MTU) for rtt in asked.rtts for bandwidth in asked.bandwidths]
     if asked.json:
         print(json.dumps(dataclasses.asdict(measure(paths[0]))))
     elif asked.against:
@@ -100,7 +100,7 @@ def main() -> None:
         survey(paths)
 
 
-def survey(paths: Sequence[Path]) -> None:
+def survey(paths: Sequence[NetworkPath]) -> None:
     """Print the table of paths."""
     heading(COLUMNS)
     for path in paths:
@@ -110,7 +110,7 @@ def survey(paths: Sequence[Path]) -> None:
             print(error, file=sys.stderr)
 
 
-def compare(paths: Sequence[Path], old: File, rounds: int) -> None:
+def compare(paths: Sequence[NetworkPath], old: Path, rounds: int) -> None:
     """Print this tree's and another tree's paths, measured in turn: medians, and medians of the ratios."""
     heading(COMPARED)
     for path in paths:
@@ -121,9 +121,9 @@ def compare(paths: Sequence[Path], old: File, rounds: int) -> None:
             print(compared(path, pairs), flush=True)
 
 
-def in_turn(path: Path, old: File, *, newest_first: bool) -> tuple[Found, Found] | None:
+def in_turn(path: NetworkPath, old: Path, *, newest_first: bool) -> tuple[Found, Found] | None:
     """Return old and new, or None if one was rejected."""
-    trees = [old, File(__file__).parents[1]]
+    trees = [old, Path(__file__).parents[1]]
     if newest_first:
         trees.reverse()
     found = [by(tree, path) for tree in trees]
@@ -133,7 +133,7 @@ def in_turn(path: Path, old: File, *, newest_first: bool) -> tuple[Found, Found]
     return (before, after) if before and after else None
 
 
-def by(tree: File, path: Path) -> Found | None:
+def by(tree: Path, path: NetworkPath) -> Found | None:
     """Measure a tree's path in a separate process."""
     figures = ["--rtts", f"{path.rtt}", "--bandwidths", f"{path.bandwidth}"]
     done = subprocess.run(
@@ -149,7 +149,7 @@ def by(tree: File, path: Path) -> Found | None:
     return Found(**json.loads(done.stdout))
 
 
-def measure(path: Path) -> Found:
+def measure(path: NetworkPath) -> Found:
     """Create a path, verify it, and fill it by TCP. Raises PathError if it is rejected."""
     with routers() as (near, far, commands, folder), connect(path, near, far, commands, folder) as link:
         found = verify(path, link)
@@ -171,11 +171,11 @@ def measure(path: Path) -> Found:
 
 
 @contextmanager
-def routers() -> Iterator[tuple[tuple[str, str], tuple[str, str], Commands, File]]:
+def routers() -> Iterator[tuple[tuple[str, str], tuple[str, str], Commands, Path]]:
     """Yield two namespaces with their addresses, a command runner, and a folder."""
     names = [f"tpc-bench{os.getpid()}-{end}" for end in "ab"]
     with tempfile.TemporaryDirectory() as name:
-        folder = File(name)
+        folder = Path(name)
         commands = Commands(folder / "commands.log")
         with made(names, commands):
             near, far = ((name, f"{address}/30") for name, address in zip(names, ROUTERS, strict=True))
@@ -249,13 +249,13 @@ def cpu_seconds(pid: int | None) -> float:
     """Return the CPU time of a process so far (proc(5), stat fields 14 and 15)."""
     if pid is None:
         return 0.0
-    fields = File(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def busy_seconds() -> float:
     """Return the machine's CPU time so far that was neither idle nor stolen (proc(5), /proc/stat)."""
-    user, nice, system, _, _, irq, softirq, *_ = map(int, File("/proc/stat").read_text().split()[1:9])
+    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split()[1:9])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
@@ -263,7 +263,7 @@ def heading(columns: Sequence[str]) -> None:
     print("|" + " | ".join(columns) + "|\n|" + "---|" * len(columns), flush=True)
 
 
-def row(path: Path, found: Found) -> str:
+def row(path: NetworkPath, found: Found) -> str:
     cells = [
         found.emulator,
         f"{path.rtt:g}",
@@ -280,7 +280,7 @@ def row(path: Path, found: Found) -> str:
     return "|" + " | ".join(cells) + "|"
 
 
-def compared(path: Path, pairs: Sequence[tuple[Found, Found]]) -> str:
+def compared(path: NetworkPath, pairs: Sequence[tuple[Found, Found]]) -> str:
     """Return a table row of old and new: medians of both, and of the ratios of each round."""
 
     def both(figure: str, digits: str, unit: float = 1.0) -> str:

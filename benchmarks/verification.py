@@ -19,11 +19,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path as File
+from pathlib import Path
 
 from tpcsweep.deploying.paths import verification
 from tpcsweep.deploying.paths.link import connect
-from tpcsweep.deploying.paths.network_path import Path, PathError
+from tpcsweep.deploying.paths.network_path import NetworkPath, PathError
 from tpcsweep.sweeps.parameters import DeploymentParameters
 from tpcsweep.testbeds.kubernetes import path_check as pods
 
@@ -49,11 +49,11 @@ def main() -> None:
     chosen = random.Random(SEED)
     good = [(path, path) for path in declared(chosen, asked.good)]
     slower = [
-        (path, Path(path.rtt, SLOWER * path.bandwidth, mtu=path.mtu))
+        (path, NetworkPath(path.rtt, SLOWER * path.bandwidth, mtu=path.mtu))
         for path in declared(chosen, asked.wrong)
     ]
     longer = [
-        (path, Path(path.rtt + LONGER, path.bandwidth, mtu=path.mtu))
+        (path, NetworkPath(path.rtt + LONGER, path.bandwidth, mtu=path.mtu))
         for path in declared(chosen, asked.wrong)
     ]
     heading(COLUMNS)
@@ -63,11 +63,11 @@ def main() -> None:
         judge(f"{LONGER:g} ms longer", longer, look, refuse=True)
 
 
-def declared(chosen: random.Random, count: int) -> list[Path]:
+def declared(chosen: random.Random, count: int) -> list[NetworkPath]:
     """Return random paths with RTTs in turn."""
     low, high = BANDWIDTHS
     return [
-        Path(
+        NetworkPath(
             RTTS[i % len(RTTS)],
             round(low * (high / low) ** chosen.random(), 3),
             mtu=chosen.choice((1500, 9000)),
@@ -94,19 +94,19 @@ Looked = Callable[[], object]
 
 
 @contextlib.contextmanager
-def by_routers(declared: Path, made: Path) -> Iterator[Looked]:
+def by_routers(declared: NetworkPath, made: NetworkPath) -> Iterator[Looked]:
     """Verify as on netns."""
     with routers() as (near, far, commands, folder), connect(made, near, far, commands, folder) as link:
         yield lambda: verification.verify(declared, link)
 
 
 @contextlib.contextmanager
-def by_agents(declared: Path, made: Path) -> Iterator[Looked]:
+def by_agents(declared: NetworkPath, made: NetworkPath) -> Iterator[Looked]:
     """Verify as on Kubernetes, where the testbed rejects a slow path."""
     wanted = DeploymentParameters(
         rtt=declared.rtt, bandwidth=declared.bandwidth, mtu=declared.mtu, tcp_buffer=TCP_BUFFER
     )
-    with tempfile.TemporaryDirectory() as folder, played(made, File(folder)) as (session, ends, _):
+    with tempfile.TemporaryDirectory() as folder, played(made, Path(folder)) as (session, ends, _):
         yield lambda: pods.verify_pods(session, wanted, ends, strict=True)  # type: ignore[arg-type]
 
 
@@ -115,8 +115,8 @@ LOOKS = {"netns": by_routers, "kubernetes": by_agents}
 
 def judge(
     kind: str,
-    each: Sequence[tuple[Path, Path]],
-    look: Callable[[Path, Path], contextlib.AbstractContextManager[Looked]],
+    each: Sequence[tuple[NetworkPath, NetworkPath]],
+    look: Callable[[NetworkPath, NetworkPath], contextlib.AbstractContextManager[Looked]],
     *,
     refuse: bool,
 ) -> None:

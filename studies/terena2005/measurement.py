@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from cases import Case
@@ -23,13 +23,13 @@ from tpcsweep.common.files import write_json
 from tpcsweep.common.numbers import GBIT, plain
 from tpcsweep.common.processes import CommandError
 from tpcsweep.deploying.linux.sockets import Connection, tcp_info
-from tpcsweep.deploying.paths.network_path import Path, PathError
+from tpcsweep.deploying.paths.network_path import NetworkPath, PathError
 from tpcsweep.measuring.provenance import commit, machine
 from tpcsweep.measuring.tools.tool import package_versions
 from tpcsweep.testbeds.netns import ownership
 from tpcsweep.testbeds.netns.requirements import MachineError, require_machine
 
-CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
+CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 INTERVAL = 0.005  # seconds between looks at a window
 PATIENCE = 1.0
 """Seconds after a loss until an unchanged window counts as one that losses do not reduce."""
@@ -45,7 +45,7 @@ class MeasurementError(RuntimeError):
     """Connections are missing, or end too early."""
 
 
-def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None]) -> None:
+def measure_all(cases: Iterable[Case], folder: Path, say: Callable[[str], None]) -> None:
     """Measure the cases without a file in `folder`, one file for each case.
 
     A failed case, such as a path on a busy machine, does not stop the others.
@@ -80,14 +80,14 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
         raise MeasurementError("some cases were not measured. Run the command again:\n" + "\n".join(failed))
 
 
-def measured(file: File, case: Case) -> bool:
+def measured(file: Path, case: Case) -> bool:
     """Return whether a file contains a measurement of exactly this case."""
     if not file.exists():
         return False
     return bool(json.loads(file.read_text())["case"] == json.loads(json.dumps(asdict(case))))
 
 
-def measure(case: Case, logs: File) -> dict[str, Any]:
+def measure(case: Case, logs: Path) -> dict[str, Any]:
     """Measure all repetitions of a case; return JSON values. The caller holds the machine's lock."""
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     result: dict[str, Any] = {"made": "measured", "case": asdict(case), "repetitions": [], "series": {}}
@@ -96,7 +96,7 @@ def measure(case: Case, logs: File) -> dict[str, Any]:
     if case.control not in controls:
         result["refused"] = f"this kernel has no {case.control}: it has {', '.join(controls)}"
         return result
-    path = Path(case.rtt, case.bandwidth, case.loss, case.bottleneck_mtu)
+    path = NetworkPath(case.rtt, case.bandwidth, case.loss, case.bottleneck_mtu)
     small = min(case.mtus) if len(case.mtus) > 1 else None
     with network(path, case.name, case.control, logs, small) as net:
         result["repetitions"], result["series"] = METHODS[case.kind](net, case)

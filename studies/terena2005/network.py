@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from tpcsweep.common import signals
@@ -19,14 +19,14 @@ from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.linux.namespaces import MAKER, call_in_namespace, listening
 from tpcsweep.deploying.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.deploying.paths.link import connect
-from tpcsweep.deploying.paths.network_path import INTERFACE, Path
+from tpcsweep.deploying.paths.network_path import INTERFACE, NetworkPath
 from tpcsweep.deploying.paths.verification import Measured, verify
 from tpcsweep.deploying.xrootd.server_config import Server
 from tpcsweep.measuring.tools.iperf3 import FIRST_PORT, PROGRAM
 from tpcsweep.sweeps.parameters import DeploymentParameters
 from tpcsweep.testbeds.netns import ownership, topology
 
-SIDES = topology.sides(File(), origins=1)
+SIDES = topology.sides(Path(), origins=1)
 [SENDER], [RECEIVER] = (each.origins for each in SIDES.values())
 SECOND = "10.88.2.2"  # second address of the receiver, for a flow with its own route
 BUFFER = 1 << 26  # most bytes of a socket's buffers, more than any window of these cases
@@ -88,7 +88,7 @@ class Network:
         return process
 
     @property
-    def _log(self) -> File:
+    def _log(self) -> Path:
         return self.commands.log.with_name("iperf3.log")
 
     def drop_one(self) -> None:
@@ -104,7 +104,7 @@ class Network:
 
 @contextlib.contextmanager
 def network(
-    path: Path, name: str, control: str, logs: File, small_mtu: int | None = None
+    path: NetworkPath, name: str, control: str, logs: Path, small_mtu: int | None = None
 ) -> Iterator[Network]:
     """Create the network for a `with`, with a verified path. The caller holds the machine's lock.
 

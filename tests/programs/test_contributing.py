@@ -287,9 +287,9 @@ assert (summary["throughput"] > 0).all() and summary.attrs["testbed_kind"] == "s
 from unittest.mock import Mock
 from tpcsweep.deploying.paths import link, network_path
 
-wire = network_path.Path(rtt=0, bandwidth=network_path.LARGEST)
+wire = network_path.NetworkPath(rtt=0, bandwidth=network_path.LARGEST)
 assert network_path.choose_emulator(wire, netem_works=False) == "wire"
-assert network_path.choose_emulator(network_path.Path(rtt=0, bandwidth=1), netem_works=False) == "none"
+assert network_path.choose_emulator(network_path.NetworkPath(rtt=0, bandwidth=1), netem_works=False) == "none"
 
 commands = Mock(**{"run.return_value": ""})
 made = link.connect(wire, ("near", "10.0.0.1/30"), ("far", "10.0.0.2/30"), commands, Path())

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from multiprocessing.connection import Connection
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -22,7 +22,7 @@ from tpcsweep.deploying.linux.namespaces import socket_inside
 from tpcsweep.deploying.paths import network_path
 from tpcsweep.deploying.paths.delayline import DelayLine
 from tpcsweep.deploying.paths.link import Link, calibrate_line, connect, netem_works
-from tpcsweep.deploying.paths.network_path import ETHERNET, HEADERS, INTERFACE, Path, PathError
+from tpcsweep.deploying.paths.network_path import ETHERNET, HEADERS, INTERFACE, NetworkPath, PathError
 from tpcsweep.deploying.paths.rates import FoundPath
 from tpcsweep.deploying.paths.verification import measure_bandwidth, verify
 from tpcsweep.deploying.xrootd.server_config import USUAL
@@ -36,13 +36,13 @@ from tests.support.workflow import gone, wait_until
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 Patch = pytest.MonkeyPatch
-Joined = Callable[[Path], Link]
+Joined = Callable[[NetworkPath], Link]
 Delayed = Callable[..., Link]
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 
 
 @pytest.fixture
-def commands(tmp_path: File) -> Commands:
+def commands(tmp_path: Path) -> Commands:
     return Commands(tmp_path / "commands.log")
 
 
@@ -53,16 +53,16 @@ def ends(commands: Commands) -> Iterator[NamedEnds]:
 
 
 @pytest.fixture
-def joined(ends: NamedEnds, commands: Commands, tmp_path: File) -> Joined:
+def joined(ends: NamedEnds, commands: Commands, tmp_path: Path) -> Joined:
     return lambda path: connect(path, *ends, commands, tmp_path)
 
 
 @pytest.fixture
-def delayed(ends: NamedEnds, commands: Commands, tmp_path: File) -> Delayed:
+def delayed(ends: NamedEnds, commands: Commands, tmp_path: Path) -> Delayed:
     """A path by the delay line, also where the kernel has netem; with a prefix of the line's command."""
 
     def make(*prefix: str) -> Link:
-        link = Link(Path(10, 1), "delayline", *ends, commands)
+        link = Link(NetworkPath(10, 1), "delayline", *ends, commands)
         link.line = DelayLine(link.path, 0, ends[0][0], ends[1][0], commands, tmp_path, prefix)
         for namespace, address in ends:
             lines = [f"address add {address} dev {INTERFACE}", f"link set dev {INTERFACE} up"]
@@ -83,7 +83,7 @@ def datagrams(namespace: str) -> socket.socket:
 
 @pytest.mark.parametrize("rtt", [0, 0.5, 1, 10, 80])
 def test_the_rtt_is_as_asked(rtt: float, joined: Joined) -> None:
-    with joined(Path(rtt, bandwidth=0.5)) as link:
+    with joined(NetworkPath(rtt, bandwidth=0.5)) as link:
         measured = verify(link.path, link)
         assert link.emulator == ("none" if rtt == 0 else "netem" if netem_works() else "delayline")
     assert abs(measured.rtt.median - rtt) <= max(0.02 * rtt, 0.3)
@@ -94,7 +94,7 @@ def test_the_rtt_is_as_asked(rtt: float, joined: Joined) -> None:
 def test_the_rate_is_as_asked_and_described_in_both_directions(
     rtt: float, bandwidth: float, joined: Joined
 ) -> None:
-    with joined(Path(rtt, bandwidth, mtu=9000)) as link:
+    with joined(NetworkPath(rtt, bandwidth, mtu=9000)) as link:
         measured, described = verify(link.path, link), link.describe()
     assert described["queue_bytes"] == network_path.queue_bytes(link.path)
     if link.line:
@@ -107,13 +107,13 @@ def test_the_rate_is_as_asked_and_described_in_both_directions(
 
 def test_the_rate_is_as_asked_in_packets_of_the_mtu_on_a_long_path(joined: Joined) -> None:
     # With loss there are no super-packets: 83 packets in a tick.
-    with joined(Path(50, 1, loss=0.001)) as link:
+    with joined(NetworkPath(50, 1, loss=0.001)) as link:
         verify(link.path, link)
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
 def test_a_path_is_empty_after_a_look_at_its_rate(rtt: float, joined: Joined) -> None:
-    with joined(Path(rtt, 0.2)) as link:
+    with joined(NetworkPath(rtt, 0.2)) as link:
         measure_bandwidth(link, window=0.4)
         counted = link.counters()
     assert (counted["queued_bytes"], counted["delayed_bytes"]) == (0, 0)
@@ -123,7 +123,7 @@ def test_a_path_is_empty_after_a_look_at_its_rate(rtt: float, joined: Joined) ->
 def test_a_sender_that_wakes_up_late_is_not_the_path(rtt: float, joined: Joined, monkeypatch: Patch) -> None:
     # Six times what the path's queue lasts.
     monkeypatch.setattr(import_module("tpcsweep.deploying.paths.verification"), "NAP", 0.03)
-    with joined(Path(rtt, 0.2)) as link:
+    with joined(NetworkPath(rtt, 0.2)) as link:
         before = queues(link)
         measured = verify(link.path, link)
         assert queues(link) == before  # the room that the queue was given meanwhile is gone
@@ -132,22 +132,22 @@ def test_a_sender_that_wakes_up_late_is_not_the_path(rtt: float, joined: Joined,
 
 @pytest.mark.skipif(netem_works(), reason="netem's own cost is not taken off")
 def test_what_was_taken_off_while_the_machine_was_busy_is_measured_again(joined: Joined) -> None:
-    with joined(Path(10, 0.2)) as link:
+    with joined(NetworkPath(10, 0.2)) as link:
         link.line.delay -= 500_000  # ns: the line's two wake-ups took a millisecond of others' time
         assert abs(verify(link.path, link).rtt.median - 10) <= 0.3
 
 
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_the_mtu_is_as_asked(mtu: int, joined: Joined) -> None:
-    with joined(Path(1, 1, mtu=mtu)) as link:
+    with joined(NetworkPath(1, 1, mtu=mtu)) as link:
         verify(link.path, link)
-        link.path = Path(1, 1, mtu=mtu + 1)
+        link.path = NetworkPath(1, 1, mtu=mtu + 1)
         with pytest.raises(PathError, match=f"packets of {mtu + 1} bytes.*[Mm]essage too long"):
             verify(link.path, link)
 
 
 def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(joined: Joined) -> None:
-    with joined(Path(40, 0.02, queue_limit=20)) as link:
+    with joined(NetworkPath(40, 0.02, queue_limit=20)) as link:
         measured = verify(link.path, link)
         cap = link.describe()["queue_cap_gbit_per_s"]["packets_of_the_mtu"]
         counted = link.counters()
@@ -160,7 +160,7 @@ def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(joined: Joined) -> Non
 
 def test_random_loss_is_per_packet_and_in_each_direction(ends: NamedEnds, joined: Joined) -> None:
     count = 20_000
-    with joined(Path(4, 1, loss=0.05)) as link:
+    with joined(NetworkPath(4, 1, loss=0.05)) as link:
         verify(link.path, link)
         before = link.directions()
         for (namespace, _), (_, address) in (ends, ends[::-1]):
@@ -175,7 +175,7 @@ def test_random_loss_is_per_packet_and_in_each_direction(ends: NamedEnds, joined
 
 @pytest.mark.parametrize("rtt", [0, 5])
 def test_counters_show_a_full_queue(rtt: float, ends: NamedEnds, joined: Joined) -> None:
-    path, size, count = Path(rtt, 0.01), 1400, 1000
+    path, size, count = NetworkPath(rtt, 0.01), 1400, 1000
     on_the_wire = size + HEADERS + (0 if rtt else ETHERNET)
     with joined(path) as link:
         dropped = link.counters()["dropped_queue"]
@@ -196,7 +196,7 @@ def test_counters_show_a_full_queue(rtt: float, ends: NamedEnds, joined: Joined)
 
 @pytest.mark.parametrize("rtt", [0, 5])
 def test_the_queue_is_counted_while_it_is_full(rtt: float, ends: NamedEnds, joined: Joined) -> None:
-    path = Path(rtt, 0.01)
+    path = NetworkPath(rtt, 0.01)
     with joined(path) as link, ExitStack() as flows:
         for _ in range(4):  # their buffers hold more than the queue does
             flows.enter_context(flowing(ends, 2 * path.bandwidth))
@@ -208,7 +208,7 @@ def test_the_queue_is_counted_while_it_is_full(rtt: float, ends: NamedEnds, join
 
 def test_no_packet_overtakes_another(ends: NamedEnds, joined: Joined) -> None:
     count = 3000
-    with joined(Path(5, 0.5)), datagrams(ends[1][0]) as receiver, datagrams(ends[0][0]) as sender:
+    with joined(NetworkPath(5, 0.5)), datagrams(ends[1][0]) as receiver, datagrams(ends[0][0]) as sender:
         receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
         receiver.settimeout(2)
         receiver.bind(("10.88.0.2", 0))
@@ -222,7 +222,7 @@ def test_no_packet_overtakes_another(ends: NamedEnds, joined: Joined) -> None:
 
 
 def test_flows_share_the_rate_and_directions_do_not(ends: NamedEnds, joined: Joined) -> None:
-    with joined(Path(5, 0.2)) as link:
+    with joined(NetworkPath(5, 0.2)) as link:
         for pair, rate in ((ends, 0.1), (ends[::-1], 0.2)):  # both flows together, and the one alone
             with flowing(pair, rate):
                 assert until_calm(link) == pytest.approx(0.2, rel=0.05)
@@ -239,8 +239,8 @@ def test_an_idle_delay_line_sleeps_where_the_prefix_places_it(delayed: Delayed) 
         assert switches().voluntary == before
 
 
-def test_close_leaves_nothing_and_can_be_repeated(ends: NamedEnds, tmp_path: File, joined: Joined) -> None:
-    for path in (Path(0, 1), Path(10, 1)):
+def test_close_leaves_nothing_and_can_be_repeated(ends: NamedEnds, tmp_path: Path, joined: Joined) -> None:
+    for path in (NetworkPath(0, 1), NetworkPath(10, 1)):
         link = joined(path)
         pid = link.line.pid if link.line else None
         assert INTERFACE in interfaces(ends[0][0])
@@ -259,15 +259,15 @@ def test_a_second_path_between_the_same_ends_is_refused(delayed: Delayed) -> Non
         assert first.line.delay > 0  # its statistics file is untouched
 
 
-def started(pids: Connection, near: str, far: str, folder: File) -> None:
+def started(pids: Connection, near: str, far: str, folder: Path) -> None:
     """Have a thread start a delay line, tell its pid, and do nothing more."""
-    given = Path(10, 1), 5_000_000, near, far, Commands(folder / "log"), folder, []
+    given = NetworkPath(10, 1), 5_000_000, near, far, Commands(folder / "log"), folder, []
     with ThreadPoolExecutor() as threads:
         pids.send(threads.submit(lambda: DelayLine(*given).pid).result())
     time.sleep(600)
 
 
-def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: NamedEnds, tmp_path: File) -> None:
+def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: NamedEnds, tmp_path: Path) -> None:
     fork, (pids, told) = multiprocessing.get_context("fork"), multiprocessing.Pipe()
     starter = fork.Process(target=started, args=(told, ends[0][0], ends[1][0], tmp_path), daemon=True)
     starter.start()
@@ -341,7 +341,7 @@ def send(namespace: str, address: str, count: int, size: int = 1) -> None:
                 time.sleep(0.001)
 
 
-def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> FoundPath:
+def look(asked: NetworkPath, real: NetworkPath, folder: Path, *, strict: bool = False) -> FoundPath:
     shape: dict[str, Any] = {"rtt": asked.rtt, "bandwidth": asked.bandwidth, "mtu": asked.mtu}
     wanted = DeploymentParameters(**shape, tcp_buffer=TCP_BUFFER)
     with played(real, folder) as (session, ends, _):
@@ -352,33 +352,33 @@ def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> Foun
     ("asked", "rtt", "mtu"),
     [(0.2, 0, 1500), (0.2, 20, 9000), (0.25, 0, 9000), (0.25, 20, 1500)],
 )
-def test_a_path_is_found_as_it_is_or_not_known(asked: float, rtt: float, mtu: int, tmp_path: File) -> None:
-    found = look(Path(rtt, asked, mtu=mtu), Path(rtt, 0.2, mtu=mtu), tmp_path)
+def test_a_path_is_found_as_it_is_or_not_known(asked: float, rtt: float, mtu: int, tmp_path: Path) -> None:
+    found = look(NetworkPath(rtt, asked, mtu=mtu), NetworkPath(rtt, 0.2, mtu=mtu), tmp_path)
     for rate in found.rates:
         # Less than was asked may be this machine, busy with other things: then nobody saw all of it.
         assert abs(rate.found / 0.2 - 1) < 0.05 if rate.known else asked > 0.2
     assert found.slow == (asked > 0.2 and any(rate.known for rate in found.rates))
 
 
-def test_a_path_of_another_rtt_is_refused_with_its_own_however_often_it_is_looked_at(tmp_path: File) -> None:
+def test_a_path_of_another_rtt_is_refused_with_its_own_however_often_it_is_looked_at(tmp_path: Path) -> None:
     said = r"measured (?!1 )\d+ times, .*rtt asked 5 ms, found 0\.[0-2]\d* ms"
     with pytest.raises(PathError, match=said):
-        look(Path(5, 0.2), Path(0, 0.2), tmp_path)
+        look(NetworkPath(5, 0.2), NetworkPath(0, 0.2), tmp_path)
 
 
-def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: File) -> None:
+def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: Path) -> None:
     """Four windows of some KiB bring less than 0.2 Gbit/s over 20 ms, and no queue forms."""
     # The session opens no more connections than for the usual buffers.
     wanted = DeploymentParameters(rtt=20, bandwidth=0.2, mtu=1500)
-    with played(Path(20, 0.2), tmp_path, tcp_buffer=1 << 16) as (session, ends, _):
+    with played(NetworkPath(20, 0.2), tmp_path, tcp_buffer=1 << 16) as (session, ends, _):
         found = verify_pods(session, wanted, ends, strict=True)
     assert not found.slow
     assert found.bandwidth is None
     assert all(0 < rate.found < 0.19 for rate in found.rates)
 
 
-def test_a_path_is_left_empty(tmp_path: File) -> None:
-    path = Path(20, 0.05)
+def test_a_path_is_left_empty(tmp_path: Path) -> None:
+    path = NetworkPath(20, 0.05)
     wanted = DeploymentParameters(rtt=20, bandwidth=0.05)
     with played(path, tmp_path) as (session, ends, _), module.probed(session, ends):
         module._rate(session, wanted, ends, 20.0)

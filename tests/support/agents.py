@@ -8,12 +8,12 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.paths.link import Link, connect
-from tpcsweep.deploying.paths.network_path import Path
+from tpcsweep.deploying.paths.network_path import NetworkPath
 from tpcsweep.deploying.xrootd.server_config import Server
 from tpcsweep.sweeps.parameters import DeploymentParameters, sysctls
 from tpcsweep.testbeds.kubernetes.path_check import Ends
@@ -76,7 +76,7 @@ def two_namespaces(commands: Commands) -> Iterator[NamedEnds]:
 
 @contextlib.contextmanager
 def played(
-    path: Path, folder: File, tcp_buffer: int = TCP_BUFFER
+    path: NetworkPath, folder: Path, tcp_buffer: int = TCP_BUFFER
 ) -> Iterator[tuple[Played, list[Ends], Link]]:
     commands = Commands(folder / "commands.log")
     with contextlib.ExitStack() as undo:
@@ -96,7 +96,7 @@ def played(
             agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             agents[server] = undo.enter_context(agent)
             undo.callback(agent.kill)
-            servers.append(Server(server, address, "server", None, File(), File()))
+            servers.append(Server(server, address, "server", None, Path(), Path()))
         for agent in agents.values():
             assert agent.stdout and agent.stdout.readline()
         yield Played(agents), [(servers[0], servers[1])], link

@@ -262,6 +262,6 @@ def _on_simulation(configuration: SweepStudy, settings: Simulation, parameters: 
     assert list(results([parameters], settings, configuration.sweep.measurement))
 
 
-def _path(parameters: Parameters) -> paths.Path:
+def _path(parameters: Parameters) -> paths.NetworkPath:
     names = {"rtt", "bandwidth", "loss", "mtu", "queue_limit"}
-    return paths.Path(**parameters.model_dump(include=names))
+    return paths.NetworkPath(**parameters.model_dump(include=names))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta, V1Pod
-from tpcsweep.deploying.paths.network_path import Path as NetworkPath
+from tpcsweep.deploying.paths.network_path import NetworkPath
 from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.sweeps.parameters import DeploymentParameters
 from tpcsweep.testbeds.kubernetes import objects

@@ -77,5 +77,5 @@ def test_drops_of_a_full_queue_are_counted_apart(monkeypatch: pytest.MonkeyPatch
     for loss, shown, drops, full in ((0.1, [netem], 12, 5), (0.0, [netem], 12, 12), (0.0, [], 5, 5)):
         told = mock.Mock(return_value=mock.Mock(stdout=json.dumps([*qdiscs, *shown])))
         monkeypatch.setattr(network.processes, "run", told)
-        monkeypatch.setattr(network, "_emulated", {"eth0": network_path.Path(20, 1, loss)})
+        monkeypatch.setattr(network, "_emulated", {"eth0": network_path.NetworkPath(20, 1, loss)})
         assert network.path_totals() == {"drops": drops, "queue_drops": full}

@@ -4,7 +4,7 @@
 from dataclasses import replace
 from importlib import import_module
 from ipaddress import ip_address, ip_network
-from pathlib import Path as File
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +24,7 @@ from tpcsweep.deploying.paths.link import (
     parse_ping,
     qdisc_counters,
 )
-from tpcsweep.deploying.paths.network_path import HEADERS, Path, PathError
+from tpcsweep.deploying.paths.network_path import HEADERS, NetworkPath, PathError
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.testbeds.netns import topology
 
@@ -32,13 +32,13 @@ judged = import_module("tpcsweep.deploying.paths.verification")
 """The package has a function of that name."""
 
 rates, losses, mtus = st.floats(0.001, 100), st.floats(0, 0.15), st.integers(576, 65521)
-paths = st.builds(Path, rtt=st.floats(0, 2000), bandwidth=rates, loss=losses, mtu=mtus)
+paths = st.builds(NetworkPath, rtt=st.floats(0, 2000), bandwidth=rates, loss=losses, mtu=mtus)
 losses, limits = st.sampled_from([0.0, 0.01]), st.integers(1, 2**32 - 1)
 limited = st.builds(replace, paths, rtt=st.floats(0.1, 2000), loss=losses, queue_limit=limits)
 
 
 def test_the_commands_of_a_path_are_these() -> None:
-    lossy = Path(rtt=50, bandwidth=2, loss=0.001, mtu=9000)
+    lossy = NetworkPath(rtt=50, bandwidth=2, loss=0.001, mtu=9000)
     for ahead, do, limit, queue in ((0, "add", 5167, 12_500_000), (9_000_000, "change", 6167, 21_500_000)):
         assert network_path.qdiscs(lossy, "netem", ahead, do) == [
             f"qdisc {do} dev tpc-path root handle 1: netem delay 25000us loss 0.1% limit {limit}",
@@ -46,7 +46,7 @@ def test_the_commands_of_a_path_are_these() -> None:
         ]
     assert network_path.qdiscs(replace(lossy, queue_limit=7), "netem", 9_000_000)[0].endswith(" limit 7")
     rate = "qdisc add dev tpc-path root handle 10: tbf rate 100000000bit burst 131072b limit 262144b"
-    assert network_path.qdiscs(Path(rtt=0, bandwidth=0.1), "none") == [rate]
+    assert network_path.qdiscs(NetworkPath(rtt=0, bandwidth=0.1), "none") == [rate]
 
 
 def test_netems_default_limit_at_120_ms_is_the_cap_that_was_measured() -> None:
@@ -56,7 +56,9 @@ def test_netems_default_limit_at_120_ms_is_the_cap_that_was_measured() -> None:
 
 
 @given(limited)
-def test_the_caps_of_a_limit_are_described_from_the_smallest_packets_to_the_largest(path: Path) -> None:
+def test_the_caps_of_a_limit_are_described_from_the_smallest_packets_to_the_largest(
+    path: NetworkPath,
+) -> None:
     described = network_path.describe_limit(path)
     small, large = described["queue_cap_gbit_per_s"].values()
     assert described["queue_limit_packets"] == path.queue_limit
@@ -65,7 +67,7 @@ def test_the_caps_of_a_limit_are_described_from_the_smallest_packets_to_the_larg
 
 
 @given(paths)
-def test_a_queue_holds_a_bdp_and_super_packets_and_netems_limit_caps_no_rate(path: Path) -> None:
+def test_a_queue_holds_a_bdp_and_super_packets_and_netems_limit_caps_no_rate(path: NetworkPath) -> None:
     cap = network_path.netem_limit(path) * path.mtu * 8 / 1e9 / max(path.rtt / 2e3, 1e-9)  # Gbit/s
     assert cap >= 4 * path.bandwidth or network_path.bdp(path) == 0
     assert network_path.netem_limit(path) * path.mtu >= network_path.queue_bytes(path) + network_path.bdp(
@@ -86,13 +88,13 @@ def test_a_queue_holds_a_bdp_and_super_packets_and_netems_limit_caps_no_rate(pat
 @pytest.mark.parametrize(
     ("path", "netem_works", "emulator"),
     [
-        (Path(0, 1), True, "none"),
-        (Path(0, 1, loss=0.01), True, "netem"),
-        (Path(10, 1), True, "netem"),
-        (Path(10, 1), False, "delayline"),
+        (NetworkPath(0, 1), True, "none"),
+        (NetworkPath(0, 1, loss=0.01), True, "netem"),
+        (NetworkPath(10, 1), True, "netem"),
+        (NetworkPath(10, 1), False, "delayline"),
     ],
 )
-def test_path_and_kernel_decide_on_the_emulator(path: Path, netem_works: bool, emulator: str) -> None:
+def test_path_and_kernel_decide_on_the_emulator(path: NetworkPath, netem_works: bool, emulator: str) -> None:
     assert network_path.choose_emulator(path, netem_works=netem_works) == emulator
     # Only netem with loss needs origins that send single packets.
     alone = network_path.segmentation_command(
@@ -112,7 +114,7 @@ def test_path_and_kernel_decide_on_the_emulator(path: Path, netem_works: bool, e
 )
 def test_the_delay_lines_own_cost_is_subtracted(measured: float, rtt: float, base: float, delay: int) -> None:
     line, found = SimpleNamespace(delay=0), SimpleNamespace(median=measured)
-    link: Any = SimpleNamespace(line=line, path=Path(rtt, 1), base_rtt=0.0, rtt=lambda: found)
+    link: Any = SimpleNamespace(line=line, path=NetworkPath(rtt, 1), base_rtt=0.0, rtt=lambda: found)
     calibrate_line(link)
     assert (link.base_rtt, line.delay) == (pytest.approx(base), delay)
 
@@ -141,7 +143,7 @@ def test_pings_are_read_line_by_line_and_ethtool_and_net_dev_by_column() -> None
 def test_the_tolerances_are_the_documented_ones_and_most_of_calm_round_trips_are_short() -> None:
     fits = [judged.rtt_fits(asked, found) for asked, found in ((1, 1.29), (1, 1.31), (100, 98), (100, 97.9))]
     assert fits == [True, False, True, False]
-    assert [judged.bandwidth_fits(Path(1, 1), found) for found in (0.951, 0.949, 1.029, 1.031)] == fits
+    assert [judged.bandwidth_fits(NetworkPath(1, 1), found) for found in (0.951, 0.949, 1.029, 1.031)] == fits
     assert judged.calm_rtt(10, Rtt(14.9, 15.0, 80.0, 17))  # another path, and sure of it
     assert not judged.calm_rtt(10, Rtt(10.0, 10.4, 80.0, 17))
     assert judged.calm_rtt(100, Rtt(100.0, 101.9, 120.0, 17))
@@ -163,11 +165,11 @@ CALM, SLOW, BUSY = judged.Rate(1.0, calm=True), judged.Rate(0.8, calm=True), jud
 
 def test_neither_a_busy_machine_nor_slowness_where_it_may_be_is_held_against_a_path(looks: list[Any]) -> None:
     looks += [BUSY] * 9 + [CALM]
-    measured = judged.verify(Path(10, 1), LINK)
+    measured = judged.verify(NetworkPath(10, 1), LINK)
     assert measured.near_to_far == measured.far_to_near == 1.0
     assert measured.attempts > judged.CALM_LOOKS
     looks[:] = [CALM, SLOW]
-    found = judged.verify(Path(10, 1), LINK, strict=False)
+    found = judged.verify(NetworkPath(10, 1), LINK, strict=False)
     assert found.slow and found.bandwidth == found.far_to_near == 0.8
 
 
@@ -187,11 +189,11 @@ def test_calm_looks_or_time_refuse_a_path(looks: list[Any], monkeypatch: Any, se
     monkeypatch.setattr(LINK, "rtt", lambda: Rtt(rtt - 0.1, rtt, rtt + 0.1, 17))
     looks += seen
     with pytest.raises(PathError, match=message):
-        judged.verify(Path(10, 1), LINK, strict=strict)
+        judged.verify(NetworkPath(10, 1), LINK, strict=strict)
 
 
 @given(limited, st.floats(0, 1))
-def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: Path, share: float) -> None:
+def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: NetworkPath, share: float) -> None:
     rtt = Rtt(path.rtt, path.rtt, path.rtt, 17)
     assert judged.complaints(path, rtt, [share * path.bandwidth, path.bandwidth]) == []
     [said] = judged.complaints(path, rtt, [path.bandwidth, 1.05 * path.bandwidth])
@@ -199,7 +201,7 @@ def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: Path, shar
 
 
 @given(paths, st.integers(1, 1000), st.sampled_from([28, 42]))
-def test_counters_give_the_bytes_that_tbf_counts(path: Path, count: int, header: int) -> None:
+def test_counters_give_the_bytes_that_tbf_counts(path: NetworkPath, count: int, header: int) -> None:
     payload, segments = judged.packets(path)
     assert payload + HEADERS == path.mtu
     assert 1 <= segments <= 64 and segments * payload <= judged.LARGEST_DATAGRAM
@@ -232,17 +234,17 @@ def test_bytes_in_the_delay_line_are_queued_or_delayed(held: int, now: int, queu
     seen = Direction(7, 9000, 3, 2, 7 * 4000, 9000, held, busy=12_000_000)
     counted = {"dropped_queue": 3, "dropped_random": 3, "late_mean_us": 4, "late_max_us": 9}
     bytes_held = {"queued_bytes": queued, "delayed_bytes": held - queued}
-    assert line_counters(seen, Path(10, 1), now, refused=1) == counted | bytes_held
+    assert line_counters(seen, NetworkPath(10, 1), now, refused=1) == counted | bytes_held
 
 
-def test_the_log_can_be_pasted_and_gives_the_same_again(tmp_path: File) -> None:
+def test_the_log_can_be_pasted_and_gives_the_same_again(tmp_path: Path) -> None:
     commands = Commands(tmp_path / "log")
     said = commands.run(["echo", "a b; c"]) + commands.run(["cat"], input="x $HOME\ny\n")
     assert said == "a b; c\nx $HOME\ny\n"
     assert Commands(tmp_path / "other").run(["sh", str(tmp_path / "log")]) == said
 
 
-def test_a_failing_command_and_a_missing_namespace_are_named(tmp_path: File) -> None:
+def test_a_failing_command_and_a_missing_namespace_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="/run/netns/tpc-not-there"):
         call_in_namespace("tpc-not-there", lambda: None)
     commands = Commands(tmp_path / "log")
@@ -254,7 +256,7 @@ def test_a_failing_command_and_a_missing_namespace_are_named(tmp_path: File) -> 
 
 
 def sides(origins: int) -> topology.Sides:
-    return topology.sides(File(), origins)
+    return topology.sides(Path(), origins)
 
 
 def test_every_address_is_its_own_and_in_its_sides_network() -> None:

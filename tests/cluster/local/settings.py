@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
-from tpcsweep.deploying.paths.network_path import Path
+from tpcsweep.deploying.paths.network_path import NetworkPath
 
 # Inside the world; /run is a file system of its own there, so these are the same for every cluster.
-STATE = File("/run/cluster")
-LOGS = File("/run/logs")
-PROGRAMS = File("/run/programs")
-PLUGINS = File("/run/plugins")
+STATE = Path("/run/cluster")
+LOGS = Path("/run/logs")
+PROGRAMS = Path("/run/programs")
+PLUGINS = Path("/run/plugins")
 PKI = STATE / "pki"
 AUDIT = STATE / "audit.json"
 CONTROL = "control.sock"
@@ -67,11 +67,11 @@ class Node:
         return f"10.244.{self.index}.0/24"
 
     @property
-    def home(self) -> File:
+    def home(self) -> Path:
         return STATE / self.name
 
     @property
-    def socket(self) -> File:
+    def socket(self) -> Path:
         return self.home / "containerd.sock"
 
 
@@ -86,10 +86,10 @@ class Settings:
     multus: str = ""  # the folder with it, where pods can be attached to networks
     port: int = 0
 
-    def path(self, node: Node) -> Path:
+    def path(self, node: Node) -> NetworkPath:
         """A node's link to the hub. Its queue is for the longest path through it, whose bursts a sender's link gets."""
         longest = max((other.rtt for other in self.nodes if other != node), default=0.0)
-        return Path(node.rtt, node.bandwidth, mtu=MTU, whole_rtt=node.rtt + longest)
+        return NetworkPath(node.rtt, node.bandwidth, mtu=MTU, whole_rtt=node.rtt + longest)
 
     def dump(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -176,7 +176,7 @@ def _controller(name: str) -> list[str]:
 def kwok() -> list[str]:
     return [
         str(PROGRAMS / "kwok"),
-        f"--config={File(__file__).with_name('kwok.yaml')}",
+        f"--config={Path(__file__).with_name('kwok.yaml')}",
         f"--kubeconfig={STATE / 'admin.kubeconfig'}",
         "--manage-all-nodes=true",
         "--node-ip=10.0.0.1",

@@ -6,12 +6,12 @@ import socket
 import sys
 import time
 from dataclasses import asdict
-from pathlib import Path as File
+from pathlib import Path
 
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.linux.namespaces import socket_inside
 from tpcsweep.deploying.paths.link import connect
-from tpcsweep.deploying.paths.network_path import Path, segmentation_command
+from tpcsweep.deploying.paths.network_path import NetworkPath, segmentation_command
 from tpcsweep.deploying.paths.verification import verify
 
 NEAR, FAR = ("tpc-uml-a", "10.88.0.1/30"), ("tpc-uml-b", "10.88.0.2/30")
@@ -19,19 +19,22 @@ DATAGRAMS = 5000
 
 
 def main() -> None:
-    commands = Commands(File("/run/commands.log"))
+    commands = Commands(Path("/run/commands.log"))
     for namespace, _ in (NEAR, FAR):
         commands.run(["ip", "netns", "add", namespace])
         commands.run(["ip", "-n", namespace, "link", "set", "lo", "up"])
     # A slow machine with one CPU: 20 Mbit/s is what it carries and measures with ease.
-    found = {"plain": look(Path(20, 0.02), commands), "lossy": look(Path(20, 0.02, 0.05), commands)}
-    found["none"] = look(Path(0, 0.02), commands)
-    found["limited"] = look(Path(40, 0.02, queue_limit=20), commands)
+    found = {
+        "plain": look(NetworkPath(20, 0.02), commands),
+        "lossy": look(NetworkPath(20, 0.02, 0.05), commands),
+    }
+    found["none"] = look(NetworkPath(0, 0.02), commands)
+    found["limited"] = look(NetworkPath(40, 0.02, queue_limit=20), commands)
     json.dump(found, sys.stdout)
 
 
-def look(path: Path, commands: Commands) -> dict[str, object]:
-    with connect(path, NEAR, FAR, commands, File("/run")) as link:
+def look(path: NetworkPath, commands: Commands) -> dict[str, object]:
+    with connect(path, NEAR, FAR, commands, Path("/run")) as link:
         measured = verify(path, link)
         before = link.directions()["near_to_far"]["dropped_random"]
         if path.loss:

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from pathlib import Path as File
+from pathlib import Path
 from typing import NamedTuple
 
 from tpcsweep.common import processes
@@ -24,7 +24,7 @@ from tpcsweep.common.installation import PACKAGE
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.paths.network_path import (
     INTERFACE,
-    Path,
+    NetworkPath,
     PathError,
     burst,
     memory,
@@ -69,7 +69,7 @@ class _Setting:
         struct.pack_into("=Q", line.shared, self._offset, value)
 
 
-def compiled(folder: File, commands: Commands) -> File:
+def compiled(folder: Path, commands: Commands) -> Path:
     """Compile the delay line into a folder if needed. Raises PathError without a C compiler.
 
     The file name contains a hash of source and flags, because two trees may share an environment.
@@ -98,12 +98,12 @@ class DelayLine:
 
     def __init__(
         self,
-        path: Path,
+        path: NetworkPath,
         delay: int,
         near: str,
         far: str,
         commands: Commands,
-        folder: File,
+        folder: Path,
         prefix: Sequence[str],
     ) -> None:
         """Create devices in two routers' namespaces and forward between them, with a delay in ns one way.
@@ -111,8 +111,8 @@ class DelayLine:
         `folder` gets the statistics file. The words of `prefix` come before the command, for example to place it in a
         cgroup; they must exec, not fork. Raises PathError.
         """
-        beside = File(sys.prefix) / "bin"
-        cache = File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
+        beside = Path(sys.prefix) / "bin"
+        cache = Path(os.environ.get("TPCSWEEP_CACHE") or Path.home() / ".cache/tpcsweep")
         binary = compiled(beside if os.access(beside, os.W_OK) else cache, commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
         self._file.write_bytes(bytes(3 * _WORDS * 8))

@@ -12,14 +12,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from tpcsweep.common import processes
 from tpcsweep.common.processes import CommandError, Commands
 from tpcsweep.deploying.linux.namespaces import Interface
 from tpcsweep.deploying.paths import delayline, network_path
-from tpcsweep.deploying.paths.network_path import HEADERS, INTERFACE, Emulator, Path, PathError
+from tpcsweep.deploying.paths.network_path import HEADERS, INTERFACE, Emulator, NetworkPath, PathError
 
 CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's resolution is 10 µs
 # ms; a larger base cost comes from a busy machine, not from the delay line, and is not subtracted
@@ -46,7 +46,12 @@ class Link(contextlib.ExitStack):
     """Running path between the interfaces tpc-path of the namespaces `near` and `far`, which remain when it closes."""
 
     def __init__(
-        self, path: Path, emulator: Emulator, near: tuple[str, str], far: tuple[str, str], commands: Commands
+        self,
+        path: NetworkPath,
+        emulator: Emulator,
+        near: tuple[str, str],
+        far: tuple[str, str],
+        commands: Commands,
     ) -> None:
         super().__init__()
         self.path, self.emulator = path, emulator
@@ -157,11 +162,11 @@ class Link(contextlib.ExitStack):
 
 
 def connect(
-    path: Path,
+    path: NetworkPath,
     near: tuple[str, str],
     far: tuple[str, str],
     commands: Commands,
-    folder: File,
+    folder: Path,
     prefix: Sequence[str] = (),
 ) -> Link:
     """Connect two existing namespaces by a path; the returned link is up but not verified.
@@ -186,7 +191,7 @@ def connect(
             pair = f"link add {mtu} type veth peer name {mtu} netns {far[0]}"
             commands.batch(["ip", "-n", near[0]], [pair])
         for namespace, address in ends:
-            if File("/proc/sys/net/ipv6").exists():  # IPv6's own traffic would be counted
+            if Path("/proc/sys/net/ipv6").exists():  # IPv6's own traffic would be counted
                 off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"
                 commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", off])
             if emulator != "delayline":  # which limits the rate itself
@@ -262,7 +267,7 @@ def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, in
     }
 
 
-def line_counters(seen: delayline.Direction, path: Path, now: int, refused: int) -> dict[str, int]:
+def line_counters(seen: delayline.Direction, path: NetworkPath, now: int, refused: int) -> dict[str, int]:
     """Return the counters of one direction of the delay line, and of packets that the device `refused` before.
 
     Bytes that the bottleneck sends from `now`, time.monotonic_ns(), until it is free wait for the rate.

@@ -36,7 +36,7 @@ class PathError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Path:
+class NetworkPath:
     """Requested path, the same in both directions."""
 
     rtt: float  # round-trip time in ms, without queueing
@@ -49,15 +49,15 @@ class Path:
     """RTT in ms of the longest path that includes this one, which sizes its queue; by default its own."""
 
 
-def bytes_in(path: Path, milliseconds: float) -> int:
+def bytes_in(path: NetworkPath, milliseconds: float) -> int:
     return ceil(path.bandwidth * milliseconds * 125_000)
 
 
-def bdp(path: Path) -> int:
+def bdp(path: NetworkPath) -> int:
     return bytes_in(path, path.rtt)
 
 
-def burst(path: Path) -> int:
+def burst(path: NetworkPath) -> int:
     """Return the token bucket's size in bytes: 1 ms of the rate, but at least two GSO super-packets.
 
     It must cover the jitter of the machine's timers and scheduling, or the rate falls short.
@@ -65,7 +65,7 @@ def burst(path: Path) -> int:
     return max(bytes_in(path, 1), 2 * SUPER_PACKET)
 
 
-def queue_bytes(path: Path) -> int:
+def queue_bytes(path: NetworkPath) -> int:
     """Return the byte limit of the queue before the bottleneck: one BDP, the classic rule for one flow.
 
     The BDP is that of the whole path if this one is a part of another. The limit is at least 5 ms of the rate (jitter
@@ -75,7 +75,7 @@ def queue_bytes(path: Path) -> int:
     return min(max(bytes_in(path, rtt), bytes_in(path, 5), 4 * SUPER_PACKET), LARGEST_LIMIT)
 
 
-def netem_limit(path: Path, room: int = 0) -> int:
+def netem_limit(path: NetworkPath, room: int = 0) -> int:
     """Return netem's explicit `limit` in packets: the requested one, or more than can ever be inside.
 
     netem's default of 1000 packets is a hidden cap (`queue_rate`). netem counts its own packets and, before Linux 6.13,
@@ -91,7 +91,7 @@ def queue_rate(limit: int, packet: float, delay: float) -> float:
     return limit * packet * GBIT_PER_MS / delay
 
 
-def describe_limit(path: Path) -> dict[str, Any]:
+def describe_limit(path: NetworkPath) -> dict[str, Any]:
     """Return a queue_limit and the resulting caps as plain values for JSON; empty without a limit.
 
     One cap is for packets of the MTU, the other for the largest packets: super-packets, unless loss prevents them.
@@ -103,29 +103,29 @@ def describe_limit(path: Path) -> dict[str, Any]:
     return {"queue_limit_packets": path.queue_limit, "queue_cap_gbit_per_s": caps}
 
 
-def memory(path: Path) -> int:
+def memory(path: NetworkPath) -> int:
     """Return the most bytes in the delay line per direction: one-way BDP, full queue, `sent_ahead`, 16 MiB."""
     return bdp(path) // 2 + queue_bytes(path) + sent_ahead(path) + (16 << 20)
 
 
-def tick_ns(path: Path) -> int:
+def tick_ns(path: NetworkPath) -> int:
     """Return the ns between the delay line's looks at its packets: 2 % of the RTT, between 0.1 and 1 ms."""
     return round(min(max(0.02 * path.rtt, 0.1), 1.0) * 1e6)
 
 
-def sent_ahead(path: Path) -> int:
+def sent_ahead(path: NetworkPath) -> int:
     """Return the bytes sent ahead while the rate is measured; a queue_limit would drop more."""
     if path.queue_limit is not None:
         return bytes_in(path, 2)
     return min(bytes_in(path, AHEAD), MOST_AHEAD)
 
 
-def rate_bit(path: Path) -> int:
+def rate_bit(path: NetworkPath) -> int:
     return round(path.bandwidth * 1e9)
 
 
 def qdiscs(
-    path: Path,
+    path: NetworkPath,
     emulator: Emulator,
     room: int = 0,
     do: Literal["add", "change"] = "add",
@@ -146,14 +146,14 @@ def qdiscs(
     return [f"{device} {parent} handle 1: {netem}", f"{device} parent 1:1 {tbf}"]
 
 
-def choose_emulator(path: Path, *, netem_works: bool) -> Emulator:
+def choose_emulator(path: NetworkPath, *, netem_works: bool) -> Emulator:
     """Return the emulator of a path: none at RTT 0 without loss, otherwise netem, or the delay line."""
     if path.rtt == 0 and path.loss == 0:
         return "none"
     return "netem" if netem_works else "delayline"
 
 
-def segmentation_command(path: Path, emulator: Emulator, interface: str) -> list[str]:
+def segmentation_command(path: NetworkPath, emulator: Emulator, interface: str) -> list[str]:
     """Return the command that limits an origin's interface to packets of the MTU, or [] if unneeded.
 
     netem loses and counts packets as received: it would lose a GSO super-packet of 64 KiB as one. With random loss the

@@ -20,7 +20,7 @@ from tpcsweep.common.numbers import BYTES, GBIT, between, plain, short
 from tpcsweep.deploying.linux.namespaces import Interface, socket_inside
 from tpcsweep.deploying.paths import network_path
 from tpcsweep.deploying.paths.link import DIRECTIONS, Link, Rtt, calibrate_line
-from tpcsweep.deploying.paths.network_path import ETHERNET, HEADERS, INTERFACE, Path, PathError
+from tpcsweep.deploying.paths.network_path import ETHERNET, HEADERS, INTERFACE, NetworkPath, PathError
 
 RTT_TOLERANCE = (0.02, 0.3)  # relative, and ms; the larger one counts
 BANDWIDTH_TOLERANCE = (-0.05, 0.03)
@@ -58,7 +58,7 @@ class Rate(NamedTuple):
     calm: bool  # whether the machine was calm enough for the rate to be the path's own
 
 
-def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:
+def verify(path: NetworkPath, link: Link, *, strict: bool = True) -> Measured:
     """Compare a running link with the requested path. Raises PathError; takes 0.7 s at RTT 0.
 
     Values out of tolerance are measured again, in growing windows, until CALM_LOOKS calm measurements confirm them or
@@ -161,7 +161,7 @@ class _Sender:
 
 
 def _overload(
-    sender: _Sender, counters: Interface, path: Path, size: int, window: float
+    sender: _Sender, counters: Interface, path: NetworkPath, size: int, window: float
 ) -> tuple[float, dict[str, int], bool, float]:
     """Send super-packets of `size` bytes above the rate, and read the counters of arrivals twice.
 
@@ -203,7 +203,7 @@ def _overload(
         late = max(late, time.monotonic() - asleep - NAP)
 
 
-def packets(path: Path) -> tuple[int, int]:
+def packets(path: NetworkPath) -> tuple[int, int]:
     """Return a segment's UDP payload in bytes, and the segments of a super-packet of at most 0.5 ms."""
     payload = path.mtu - HEADERS
     fitting = min(network_path.bytes_in(path, 0.5), LARGEST_DATAGRAM) // payload
@@ -233,18 +233,18 @@ def calm_rtt(requested: float, measured: Rtt) -> bool:
     return measured.median - measured.min <= allowed_rtt(requested)
 
 
-def bandwidth_tolerance(path: Path) -> tuple[float, float]:
+def bandwidth_tolerance(path: NetworkPath) -> tuple[float, float]:
     """Return the tolerance of a rate as shares of the bandwidth; a queue_limit may reduce it arbitrarily."""
     low, high = BANDWIDTH_TOLERANCE
     return (low if path.queue_limit is None else -1.0), high
 
 
-def bandwidth_fits(path: Path, rate: float) -> bool:
+def bandwidth_fits(path: NetworkPath, rate: float) -> bool:
     low, high = bandwidth_tolerance(path)
     return low <= rate / path.bandwidth - 1 <= high
 
 
-def complaints(path: Path, rtt: Rtt, rates: Sequence[float]) -> list[str]:
+def complaints(path: NetworkPath, rtt: Rtt, rates: Sequence[float]) -> list[str]:
     return rtt_problems(path.rtt, rtt) + [
         rate_problem(direction, path.bandwidth, rate, bandwidth_tolerance(path))
         for direction, rate in zip(DIRECTIONS, rates, strict=True)

@@ -18,7 +18,7 @@ from tpcsweep.common.errors import BrokenError, FaultError
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import BROKEN
 from tpcsweep.deploying.linux.sysctls import mismatches
-from tpcsweep.deploying.paths.network_path import Path, PathError, describe_limit
+from tpcsweep.deploying.paths.network_path import NetworkPath, PathError, describe_limit
 from tpcsweep.deploying.paths.rates import FoundPath
 from tpcsweep.deploying.xrootd.server_config import place_of
 from tpcsweep.measuring import cell
@@ -302,7 +302,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     connected = time.monotonic()
     emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
     if settings.paths.kind == "netem":
-        path = Path(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu, wanted.queue_limit)
+        path = NetworkPath(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu, wanted.queue_limit)
         emulated = {"emulator": "netem", "qdiscs": {}, **describe_limit(path)}
         share_of_origin = asdict(share(path, wanted.origins))
         for side, other in OTHERS:

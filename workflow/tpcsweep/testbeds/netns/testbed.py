@@ -23,8 +23,7 @@ from tpcsweep.deploying.linux.namespaces import MAKER, call_in_namespace, namesp
 from tpcsweep.deploying.linux.sockets import SocketDiagnostics
 from tpcsweep.deploying.linux.sysctls import in_force, mismatches
 from tpcsweep.deploying.paths.link import Link, connect
-from tpcsweep.deploying.paths.network_path import Path as NetworkPath
-from tpcsweep.deploying.paths.network_path import PathError, segmentation_command
+from tpcsweep.deploying.paths.network_path import NetworkPath, PathError, segmentation_command
 from tpcsweep.deploying.paths.verification import Measured, verify
 from tpcsweep.deploying.xrootd import credentials
 from tpcsweep.deploying.xrootd import server_config as xrootd

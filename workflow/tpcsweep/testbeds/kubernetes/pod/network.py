@@ -31,7 +31,7 @@ BLOCK = 1 << 16
 
 PASS = f"rate 200gbit burst 1m cburst 1m quantum {network_path.SUPER_PACKET}"
 """A class with a higher rate than any path."""
-_emulated: dict[str, network_path.Path] = {}  # the emulated path by its interface, if any
+_emulated: dict[str, network_path.NetworkPath] = {}  # the emulated path by its interface, if any
 
 
 def describe_network(addresses: Iterable[str], sysctls: Iterable[str]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def own(address: str) -> None:
             raise RuntimeError(f"{address} {why}: {error.strerror}") from None
 
 
-def commands(interface: str, path: network_path.Path, peers: list[str]) -> list[str]:
+def commands(interface: str, path: network_path.NetworkPath, peers: list[str]) -> list[str]:
     """Return lines for `tc -batch -`. Pure."""
     device = f"dev {interface}"
     emulator = network_path.choose_emulator(path, netem_works=True)
@@ -67,18 +67,18 @@ def commands(interface: str, path: network_path.Path, peers: list[str]) -> list[
     ]
 
 
-def share(path: network_path.Path, origins: int) -> network_path.Path:
+def share(path: network_path.NetworkPath, origins: int) -> network_path.NetworkPath:
     """Return the part of a path that each origin emulates, with a rate and queue of its own. Pure."""
     limit = None if path.queue_limit is None else max(1, path.queue_limit // origins)
     return replace(path, bandwidth=path.bandwidth / origins, queue_limit=limit)
 
 
 def emulate(peers: list[str], **asked: Any) -> list[str]:
-    """Emulate a path, with the fields of `plan.Path`, to the other side's addresses, and return tc's input.
+    """Emulate a path, with the fields of `NetworkPath`, to the other side's addresses, and return tc's input.
 
     Raises RuntimeError with tc's error, for instance if the kernel lacks sch_netem.
     """
-    path = network_path.Path(**asked)
+    path = network_path.NetworkPath(**asked)
     interface = interface_to(peers[0])
     lines = commands(interface, path, peers)
     batch, text = ["tc", "-batch", "-"], "\n".join(lines)
