@@ -218,7 +218,7 @@ def test_simulated_says_so(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
     folded = folding.fold(two, TWO)
     (tmp_path / "dataset.nc").write_text("old")
-    folded.moved.attributes = {"bad": object()}  # the other groups are written before this one
+    folded.transfer_table.attributes = {"bad": object()}  # the other groups are written before this one
     with pytest.raises(TypeError):
         folding.write(folded, tmp_path / "dataset.nc")
     assert (tmp_path / "dataset.nc").read_text() == "old"

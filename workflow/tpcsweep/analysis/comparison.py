@@ -367,8 +367,8 @@ def flag_counts(comparison: Comparison) -> str:
     for side in ("base", "new"):
         counts = Counter(comparison.cells[f"{side}_flags"].str.split().explode().dropna())
         if counts:
-            told = ", ".join(f"{FLAGS[flag].label} {counts[flag]}" for flag in FLAGS if counts[flag])
-            clauses.append(f"of {len(comparison.cells)} cells of {side}: {told}")
+            flags = ", ".join(f"{FLAGS[flag].label} {counts[flag]}" for flag in FLAGS if counts[flag])
+            clauses.append(f"of {len(comparison.cells)} cells of {side}: {flags}")
     return "; ".join(clauses)
 
 

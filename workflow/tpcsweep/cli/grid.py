@@ -78,10 +78,14 @@ def grid_summary(study: SweepStudy) -> str:
     if testbed.simulated:
         seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds
         expected = f"simulated: about {_duration(seconds)} of CPU time"
-    if (moved := testbed.most_bytes(grid)) is not None:
+    if (most_bytes := testbed.most_bytes(grid)) is not None:
         from tpcsweep.testbeds.rules import rounded
 
-        expected += f", at most {rounded(int(moved))} moved" if moved < inf else ", any number of bytes moved"
+        expected += (
+            f", at most {rounded(int(most_bytes))} moved"
+            if most_bytes < inf
+            else ", any number of bytes moved"
+        )
     return f"{study.name} on {study.testbed_name}: {cells} in {deployments} ({', '.join(parts)}), {expected}"
 
 

@@ -58,9 +58,9 @@ def build_environment() -> dict[str, str]:
     return {**kept, **system_environment()}
 
 
-def full_environment(**told: str) -> dict[str, str]:
+def full_environment(**added: str) -> dict[str, str]:
     """Return the whole environment, for users' commands, other Snakemakes, and programs of an image."""
-    return {**os.environ, **told}
+    return {**os.environ, **added}
 
 
 @contextlib.contextmanager

@@ -69,7 +69,7 @@ class Folded:
 
     summary: xr.Dataset  # group whose dimensions are the axes
     series: Series
-    moved: TransferTable
+    transfer_table: TransferTable
 
     @property
     def samples(self) -> xr.Dataset:
@@ -79,7 +79,7 @@ class Folded:
     @property
     def transfers(self) -> xr.Dataset:
         """Transfers of all cells in memory, with the dimension `transfer`; every axis is a variable along it."""
-        return self.moved.load()
+        return self.transfer_table.load()
 
 
 def cell_lines(file: Path, count: int) -> Iterator[Line]:
@@ -170,7 +170,7 @@ class _Grid:
         self.axes = {name: tuple(values) for name, values in axes.items()}
         self.shape = tuple(map(len, self.axes.values()))
         self.series = Series(tuple(axes), self.shape)
-        self.moved = TransferTable(tuple(axes), self.shape)
+        self.transfer_table = TransferTable(tuple(axes), self.shape)
         self.fixed: dict[str, Any] = {}  # common part of the specifications of all cells
         self.first: str | None = None
         size = math.prod(self.shape)
@@ -200,7 +200,7 @@ class _Grid:
             self.provenance[at] = self.number(row.provenance)
         if cell.samples is not None and cell.transfers is not None:
             self.series.add(at, cell.samples)
-            self.moved.add(at, cell.transfers)
+            self.transfer_table.add(at, cell.transfers)
 
     def number(self, record: bytes) -> int:
         return self.records.setdefault(record, len(self.records))
@@ -210,13 +210,13 @@ class _Grid:
     ) -> Folded:
         """Return the groups; `interval` is the time between samples in s."""
         known = labels.coordinates(self.axes, fixed)
-        self.series.coordinates = self.moved.coordinates = known
+        self.series.coordinates = self.transfer_table.coordinates = known
         # Each group is opened separately, so each needs these.
         common = ("title", "source", "testbed_kind", "comment")
         shared = {name: attributes[name] for name in common if name in attributes}
-        self.series.attributes = self.moved.attributes = shared
+        self.series.attributes = self.transfer_table.attributes = shared
         self.series.interval = interval
-        return Folded(self._summary(known, attributes), self.series, self.moved)
+        return Folded(self._summary(known, attributes), self.series, self.transfer_table)
 
     def _summary(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
         axes = tuple(self.axes)
@@ -257,9 +257,9 @@ class _Grid:
             for name, version in (record.get("software") or {}).items():
                 software.setdefault(name, set()).add(str(version))
         made = "simulated" if simulated else "measured"
-        begun, over = np.datetime_as_string([started.min(), ended.max()], unit="s", timezone="UTC").tolist()
+        begun, until = np.datetime_as_string([started.min(), ended.max()], unit="s", timezone="UTC").tolist()
         # Simulated results have no time of measurement.
-        covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": over}
+        covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": until}
         return {
             "title": f"Throughput of XRootD HTTP third-party copies, {made}: sweep {spec['sweep']}",
             **labels.catalogue_attributes(self.axes, f"of third-party copies between XRootD servers, {made}"),
@@ -270,7 +270,7 @@ class _Grid:
             **{f"measurement_{name}": v for name, v in spec["measurement"].items() if v is not None},
             "measurement_units": labels.measurement_units(),
             "measured_from": begun,
-            "measured_until": over,
+            "measured_until": until,
             **covered,
             "software": ", ".join(f"{n} {' and '.join(sorted(v))}" for n, v in sorted(software.items())),
             **{
@@ -300,7 +300,7 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
     with replacing_file(Path(path)) as part:
         summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=netcdf_encoding(summary))
         _append(part, "samples", folded.series)
-        _append(part, labels.TRANSFERS_GROUP, folded.moved)
+        _append(part, labels.TRANSFERS_GROUP, folded.transfer_table)
     note_checksum(Path(path))
 
 

@@ -107,10 +107,10 @@ def variable_attributes(variable: Variable, simulated: bool = False) -> dict[str
 
 def catalogue_attributes(axes: Iterable[str], made: str) -> dict[str, str]:
     """Return the attributes for data catalogues (ACDD 1.3); `made` describes the origin of the figures."""
-    over = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
+    varied = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
     return {
         "Conventions": "CF-1.11, ACDD-1.3",
-        "summary": f"Throughput {made}, over {over}: of each cell an interval, what bound it and flags. The group "
+        "summary": f"Throughput {made}, over {varied}: of each cell an interval, what bound it and flags. The group "
         f"samples has time series, {TRANSFERS_GROUP} single transfers, as far as they are known.",
         "keywords": "XRootD, HTTP-TPC, third-party copy, throughput, data transfer, TCP, WLCG",
     }

@@ -67,8 +67,8 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = "") -> Da
     path = root / dataset
     if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):
         known = sorted(file.name for end in (SUFFIX, STORE) for file in path.parent.glob(f"*{end}"))
-        near = ", ".join(known[:_LISTED]) or "none"
-        allowed = f"the path of a dataset that exists; {path.parent} contains {near}"
+        listed = ", ".join(known[:_LISTED]) or "none"
+        allowed = f"the path of a dataset that exists; {path.parent} contains {listed}"
         raise refused("dataset", quoted(dataset), allowed, place)
     name = path.stem if path.stem != Path(DATASET).stem else path.resolve().parent.name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name):

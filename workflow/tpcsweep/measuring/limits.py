@@ -28,7 +28,7 @@ WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
 """Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
 The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
 LOST = 0.4  # throughput over the rate that the losses allow, above which they bind
-NEAR = 0.1  # difference of shares up to which two limits bind equally
+TIED = 0.1  # difference of shares up to which two limits bind equally
 SMOOTHED, PERIOD = 3, 10
 """Samples over which rates and CPU are smoothed.
 Rates, because readings are late at times; CPU, because a quota's period is a second at most."""
@@ -70,21 +70,21 @@ def evidence(
     signs = {
         "path_used": means["wire_throughput"] / wanted.bandwidth,
         **{f"{side}_quota_used": cores / quota for side, cores in busiest.items()},
-        "client_quota_used": _over(means["client_cpu"], means["client_cores"]),
+        "client_quota_used": _ratio(means["client_cpu"], means["client_cores"]),
         "client_throttled": counted_share(totals["client_throttled_periods"], totals["client_periods"]),
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
         "connections_busy": means["busy"] / streams,
         "window_limited": waited / streams,
         "network_limited": (means["busy"] - waited) / streams,
-        "window_used": _over(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
-        "ramp": min(_over(ramp_seconds(wanted, rtt), shortest), 1.0),  # NaN remains
-        "loss_seen": _over(means["resent"], means["sent"]),
+        "window_used": _ratio(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
+        "ramp": min(_ratio(ramp_seconds(wanted, rtt), shortest), 1.0),  # NaN remains
+        "loss_seen": _ratio(means["resent"], means["sent"]),
         "queue_drops": counted_share(totals["path_queue_drops"], totals["path_drops"]),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
     }
     loaded = means["rtt_loaded"] if math.isfinite(means["rtt_loaded"]) else rtt
     leaves = means["busy"] * loss_rate(wanted, signs["loss_seen"], max(rtt, loaded))
-    return signs | {"loss_used": _over(goodput, leaves)}
+    return signs | {"loss_used": _ratio(goodput, leaves)}
 
 
 def attribute(
@@ -140,9 +140,9 @@ def attribute(
 
 
 def binding(shares: Mapping[str, float]) -> Limit:
-    """Return the limit with the largest share, and another one within `NEAR` of it, if any."""
+    """Return the limit with the largest share, and another one within `TIED` of it, if any."""
     first, second = sorted(shares, key=shares.__getitem__, reverse=True)[:2]
-    return Limit(first, second if shares[first] - shares[second] <= NEAR else "")
+    return Limit(first, second if shares[first] - shares[second] <= TIED else "")
 
 
 def _connections(
@@ -232,5 +232,5 @@ def counted_share(part: float | None, whole: float | None) -> float:
     return part / whole if whole else 0.0
 
 
-def _over(value: float, by: float) -> float:
+def _ratio(value: float, by: float) -> float:
     return value / by if by else math.nan

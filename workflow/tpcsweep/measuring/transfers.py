@@ -263,10 +263,10 @@ def monitored_share(ended: Columns, until: float) -> float:
     result is NaN if no record arrived, as for tools that make no third-party copies by HTTP. Records were received
     `until`, in s since the cell's start.
     """
-    told = np.isfinite(ended["xrootd_size"])
-    counts = (ended["ok"] > 0) & (told | (ended["end"] <= until - LATE))
+    recorded = np.isfinite(ended["xrootd_size"])
+    counts = (ended["ok"] > 0) & (recorded | (ended["end"] <= until - LATE))
     size = ended["size"][counts].sum()
-    if not size or not told[counts].any():
+    if not size or not recorded[counts].any():
         return math.nan
     return float(np.nansum(ended["xrootd_size"][counts]) / size)
 

@@ -146,21 +146,21 @@ def _changes(changes: Sequence[Change]) -> list[dict[str, Any]]:
 
 def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     """Return sweep, machine, dates, and the number of cells of each status."""
-    told = summary.attrs
+    attributes = summary.attrs
     status = summary["status"].values
     measured = status != STATUS.index("not_measured")
     loud = doubtful(summary).reshape(status.shape)
     invalid = flagged(summary, *graded(FLAGS, "invalid")).values
     ok = status == STATUS.index("ok")
     return {
-        "name": str(told["sweep"]),
+        "name": str(attributes["sweep"]),
         "made": data_origin(summary),
-        "simulated": told["testbed_kind"] == "simulation",
-        "from": str(told["measured_from"]),
-        "until": str(told["measured_until"]),
-        "facts": [[name, str(told[name])] for name in _FACTS if told.get(name)],
-        "comment": str(told.get("comment", "")),
-        "references": str(told.get("references", "")),
+        "simulated": attributes["testbed_kind"] == "simulation",
+        "from": str(attributes["measured_from"]),
+        "until": str(attributes["measured_until"]),
+        "facts": [[name, str(attributes[name])] for name in _FACTS if attributes.get(name)],
+        "comment": str(attributes.get("comment", "")),
+        "references": str(attributes.get("references", "")),
         "count": int(status.size),
         "ok": int((ok & ~loud).sum()),
         "warned": int((ok & loud & ~invalid).sum()),

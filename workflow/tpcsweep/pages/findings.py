@@ -305,9 +305,9 @@ def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     status = summary["status"].values.ravel()
     names = {"failed": "failed", "not_measured": "were not measured"}
     counts = [(int((status == STATUS.index(name)).sum()), text) for name, text in names.items()]
-    said = " and ".join(f"{count} {text}" for count, text in counts if count)
-    if said:
-        yield Sentence(f"{len(status)} cells: {said}.", _places(status != STATUS.index("ok")))
+    counted = " and ".join(f"{count} {text}" for count, text in counts if count)
+    if counted:
+        yield Sentence(f"{len(status)} cells: {counted}.", _places(status != STATUS.index("ok")))
 
 
 def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -222,11 +222,11 @@ def _changes(cells: Cells, axis: str, larger: bool) -> Iterator[_Changes]:
     logs, errors = np.log(positive), cells.error.reshape(shape) / positive
     known = np.isfinite(logs)
     if REPETITION in names:
-        over = names.index(REPETITION)
-        count = known.sum(over, keepdims=True)
+        repetitions = names.index(REPETITION)
+        count = known.sum(repetitions, keepdims=True)
         some = np.maximum(count, 1)
-        mean = np.where(count, np.where(known, logs, 0.0).sum(over, keepdims=True) / some, np.nan)
-        of_mean = np.sqrt((np.where(known, errors, 0.0) ** 2).sum(over, keepdims=True)) / some
+        mean = np.where(count, np.where(known, logs, 0.0).sum(repetitions, keepdims=True) / some, np.nan)
+        of_mean = np.sqrt((np.where(known, errors, 0.0) ** 2).sum(repetitions, keepdims=True)) / some
     else:
         mean, of_mean = logs, errors
     at = names.index(axis)

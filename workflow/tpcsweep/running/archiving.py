@@ -101,14 +101,14 @@ def _results(folder: Path) -> Iterator[_File]:
 
 
 def _settings(study: SweepStudy) -> dict[str, list[_File]]:
-    asked = {"sweep": Path(study.sweep_file).stem, "testbed": study.testbed_name}
+    requested = {"sweep": Path(study.sweep_file).stem, "testbed": study.testbed_name}
     if study.sweep.scale is not None:
-        asked["scale"] = study.requested["scale"]
+        requested["scale"] = study.requested["scale"]
     files = {}
     for key, sources in source_files(study, Path()).items():
         about = f"The requested {key}", "text/yaml"
         files[key] = [_File(Path(f"config/{key}s", source.name), source, *about) for source in sources]
-    text = StringIO(yaml.safe_dump(asked, sort_keys=False))
+    text = StringIO(yaml.safe_dump(requested, sort_keys=False))
     files["config"] = [_File(_CONFIG, text, "The requested sweep and testbed", "text/yaml")]
     return files
 
@@ -179,9 +179,9 @@ def _described(folder: Path, study: SweepStudy | None, cited: Citation | None) -
 
 
 def _add(crate: Any, file: _File, **more: Any) -> Any:
-    told = {"name": str(file.place), "description": file.description, "encodingFormat": file.format}
+    properties = {"name": str(file.place), "description": file.description, "encodingFormat": file.format}
     on_disk = isinstance(file.source, Path)
-    return crate.add_file(file.source, str(file.place), properties=told | more, record_size=on_disk)
+    return crate.add_file(file.source, str(file.place), properties=properties | more, record_size=on_disk)
 
 
 def _describe_whole(crate: Any, summary: xr.Dataset, cited: Citation) -> None:
@@ -231,8 +231,8 @@ def _programs(crate: Any, summary: xr.Dataset) -> Iterator[Any]:
         for name, release in (json.loads(str(record)).get("software") or {}).items():
             found.setdefault(name, {})[str(release)] = None
     for name, releases in sorted(found.items()):
-        told = " and ".join(releases)
-        yield _entity(crate, _local(name), "SoftwareApplication", name=name, softwareVersion=told)
+        versions = " and ".join(releases)
+        yield _entity(crate, _local(name), "SoftwareApplication", name=name, softwareVersion=versions)
 
 
 def _run(summary: xr.Dataset) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
         (incomplete if status.missing else complete).append(line)
         live.end_page(study, line)
         study_dataset.remove_partial(study)
-        if told := notify(study, studies.notify, ending, status):
-            failures.append(told)
+        if failure := notify(study, studies.notify, ending, status):
+            failures.append(failure)
     lines = [*incomplete, *complete]
     if len(lines) > MOST_LINES:
         more = len(lines) - MOST_LINES + 1
@@ -84,7 +84,7 @@ def notify(study: SweepStudy, command: str, ending: Ending, counts: Status) -> s
     if not command:
         return ""
     page = (study.folder / "index.html").absolute()
-    told = {
+    variables = {
         "SWEEP": study.name,
         "TESTBED": study.testbed_name,
         "STATUS": ending,
@@ -92,7 +92,9 @@ def notify(study: SweepStudy, command: str, ending: Ending, counts: Status) -> s
         "PAGE": str(page) if is_file(page) else "",
         **{name.upper(): str(count) for name, count in counts.to_dict().items()},
     }
-    environment = processes.full_environment(**{f"TPCSWEEP_{name}": value for name, value in told.items()})
+    environment = processes.full_environment(
+        **{f"TPCSWEEP_{name}": value for name, value in variables.items()}
+    )
     # A shell, because the line is the user's own, with the user's rights.
     run = processes.run(["/bin/sh", "-c", command], environment, capture_output=False, umask=-1)
     if not run.returncode:
@@ -115,10 +117,10 @@ def _line(study: SweepStudy, status: Status) -> str:
         kept = status.measured + status.failed
         return f"stopped: {kept} of {status.cells} cells kept; go on: {study.command}"
     how = "simulated" if study.testbed.simulated else "measured"
-    said = f"{status.measured} of {status.cells} cells {how}"
-    said += f", {status.flagged} with a warning" if status.flagged else ""
-    said += f", {status.failed} failed" if status.failed else ""
+    line = f"{status.measured} of {status.cells} cells {how}"
+    line += f", {status.flagged} with a warning" if status.flagged else ""
+    line += f", {status.failed} failed" if status.failed else ""
     if holes := staging.holes(study.folder):
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
-        said += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
-    return said
+        line += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
+    return line

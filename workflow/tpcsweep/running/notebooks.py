@@ -70,13 +70,13 @@ def run_notebook(notebook: Path, output: Path, values: Mapping[str, Any]) -> Non
     with _alone() as home:
         how: dict[str, Any] = {"kernel_name": "python3", "extra_arguments": [beside]}
         how["config"] = Config({"KernelManager": {"transport": "ipc", "ip": str(home / "kernel")}})
-        with _told(notebook.name):
+        with _notebook_errors(notebook.name):
             executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False, **how)
     write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _notebook_errors(name: str) -> Iterator[None]:
     """Convert errors of a notebook's cells and of its kernel to a NotebookError."""
     try:
         yield

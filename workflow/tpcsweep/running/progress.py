@@ -138,8 +138,10 @@ class JobProgress:
 
     def _draw(self, text: str) -> None:
         done, total = self._run["done"], max(self._run["cells"], self._run["done"]) or None
-        said = f"{self._sweep} {self._deployment} {text}".rstrip()
-        self._bar.update(self._task, description=said, completed=done, total=total, left=self._progress())
+        description = f"{self._sweep} {self._deployment} {text}".rstrip()
+        self._bar.update(
+            self._task, description=description, completed=done, total=total, left=self._progress()
+        )
         self._bar.refresh()
 
     def _progress(self) -> str:

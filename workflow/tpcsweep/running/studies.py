@@ -256,11 +256,11 @@ def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Ite
         text = f"{where}: make room and run snakemake again, which keeps the measured cells"
     else:
         return
-    said = f"{about}: {text}" if about else text
+    message = f"{about}: {text}" if about else text
     # Snakemake removed the log before the job. It may be on the full disk.
     with contextlib.suppress(OSError), Path(log).open("a", encoding="utf-8") as file:
-        file.write(f"{details}{said}\n")
-    sys.exit(said)
+        file.write(f"{details}{message}\n")
+    sys.exit(message)
 
 
 @contextlib.contextmanager

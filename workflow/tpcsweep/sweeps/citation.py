@@ -70,10 +70,10 @@ class Citation(_Part):
             "creator_url": [author.orcid or author.website for author in self.authors],
         }
         # Lists have one entry per author, empty if unknown; lists without any known entry are omitted.
-        told = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
+        attributes = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
         institutions = dict.fromkeys(author.affiliation for author in self.authors if author.affiliation)
-        told |= {"institution": ", ".join(institutions), "license": self.license}
-        return {name: text for name, text in told.items() if text.strip(", ")}
+        attributes |= {"institution": ", ".join(institutions), "license": self.license}
+        return {name: text for name, text in attributes.items() if text.strip(", ")}
 
 
 def read_citation(path: Path, shown: str) -> Citation:

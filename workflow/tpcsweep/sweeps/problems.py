@@ -126,8 +126,8 @@ def validated(model: type[Model], content: Mapping[str, Any], file: str = "") ->
         details = error.errors(include_url=False)
         # pydantic counts only valid items, so an invalid item also makes its list too short.
         around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
-        told = [one for one in details if one["type"] != "too_short" or one["loc"] not in around]
-        raise ConfigurationError([replace(_problem(one, schema), file=file) for one in told]) from error
+        causes = [one for one in details if one["type"] != "too_short" or one["loc"] not in around]
+        raise ConfigurationError([replace(_problem(one, schema), file=file) for one in causes]) from error
 
 
 def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:

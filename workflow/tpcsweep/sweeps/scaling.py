@@ -109,10 +109,10 @@ def _streams(values: dict[str, list[Value]], notes: list[str]) -> None:
 
 def _on_site(values: dict[str, list[Value]], notes: list[str]) -> None:
     rtts = values.get("rtt", [])
-    near = [rtt for rtt in rtts if isinstance(rtt, float) and 0 < rtt < ON_SITE]
-    if near and 0.0 not in rtts and len(near) == 1:
-        values["rtt"] = [0.0 if rtt in near else rtt for rtt in rtts]
-        notes.append(f"RTT 0 added for {plain(near[0])} ms")
+    on_site = [rtt for rtt in rtts if isinstance(rtt, float) and 0 < rtt < ON_SITE]
+    if len(on_site) == 1 and 0.0 not in rtts:
+        values["rtt"] = [0.0 if rtt in on_site else rtt for rtt in rtts]
+        notes.append(f"RTT 0 added for {plain(on_site[0])} ms")
 
 
 def _starved(values: dict[str, list[Value]]) -> list[dict[str, Any]]:

@@ -135,16 +135,16 @@ class Notebooks(Strict):
                 yield Problem(f"notebooks.{name}.{place}", axis, allowed)
 
 
-_ONE_OVER = r"1/[1-9][0-9]{0,6}"
+_RECIPROCAL = r"1/[1-9][0-9]{0,6}"
 
 
 def _factor(text: object) -> object:
-    if not isinstance(text, str) or not re.fullmatch(_ONE_OVER, text):
+    if not isinstance(text, str) or not re.fullmatch(_RECIPROCAL, text):
         raise fault("one over a whole number, such as 1/200", repr(text))
     return text
 
 
-Factor = Annotated[str, BeforeValidator(_factor), Field(json_schema_extra={"pattern": f"^{_ONE_OVER}$"})]
+Factor = Annotated[str, BeforeValidator(_factor), Field(json_schema_extra={"pattern": f"^{_RECIPROCAL}$"})]
 """A scaling factor such as 1/200."""
 
 

@@ -57,9 +57,9 @@ class Dimension:
         match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
         if not match or not (given := match["unit"].casefold()) or match["unit"] in self.units:
             return ""
-        near = [unit for unit in self.units if unit.casefold() == given]
-        near = near or [unit for unit in self.units if unit.casefold().startswith(given)]
-        return f"{' or '.join(f'{match[1]} {unit}' for unit in near)}? " if near else ""
+        similar = [unit for unit in self.units if unit.casefold() == given]
+        similar = similar or [unit for unit in self.units if unit.casefold().startswith(given)]
+        return f"{' or '.join(f'{match[1]} {unit}' for unit in similar)}? " if similar else ""
 
 
 def _table(**units: str) -> dict[str, Decimal]:

@@ -267,7 +267,7 @@ def _attempt(problems: list[Problem], read: Callable[[], Part]) -> Part | None:
 
 
 def _testbed(file: _File, root: Path) -> Testbed:
-    content = reduce(_over, (each.content for each in reversed(_with_bases(file, root))))
+    content = reduce(_overridden, (each.content for each in reversed(_with_bases(file, root))))
     kind = content.get("kind")
     if kind not in list(KINDS):
         given = quoted(kind) if "kind" in content else "nothing"
@@ -293,12 +293,12 @@ def _with_bases(file: _File, root: Path) -> list[_File]:
     return files
 
 
-def _over(below: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+def _overridden(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
     """Merge a testbed's content over that of its base: parameters by name, and the claims of both."""
-    joined = {**below, **content}
+    joined = {**base, **content}
     empties: dict[str, Any] = {"parameters": {}, "assumptions": {}, "inputs": []}
     for key, empty in empties.items():
-        theirs, ours = below.get(key) or empty, content.get(key) or empty
+        theirs, ours = base.get(key) or empty, content.get(key) or empty
         if isinstance(theirs, dict) and isinstance(ours, dict):
             joined[key] = theirs | ours
         elif isinstance(theirs, list) and isinstance(ours, list):

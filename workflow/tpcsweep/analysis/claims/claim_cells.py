@@ -79,10 +79,10 @@ class CellTable:
         points["full"] = points["throughput"] >= FULL * points["bandwidth"]
         return points.sort_index().reset_index(drop=True)
 
-    def best(self, rows: pd.DataFrame, over: str) -> pd.DataFrame:
-        """Return the fastest row of each group that differs only along the axis `over`, which is set to 0."""
-        places = [panel["throughput"].idxmax() for panel in self.panels(rows, [over])]
-        return rows.loc[places].assign(**{over: 0})
+    def best(self, rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+        """Return the fastest row of each group that differs only along an axis, which is set to 0."""
+        places = [panel["throughput"].idxmax() for panel in self.panels(rows, [axis])]
+        return rows.loc[places].assign(**{axis: 0})
 
     def where(self, row: Mapping[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
         """Return a row's place on the axes, including repetition if there are several."""

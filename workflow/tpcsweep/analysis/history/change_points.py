@@ -115,8 +115,8 @@ class SweepHistory:
 def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory:
     """Find the changes in runs, which are given oldest first. Raises HistoryError without any run."""
     if not runs:
-        told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
-        raise HistoryError(f"there is no run that a history can use{': ' if told else ''}{told}")
+        reasons = "; ".join(f"{file}: {why}" for file, why in left_out.items())
+        raise HistoryError(f"there is no run that a history can use{': ' if reasons else ''}{reasons}")
     cells = join_runs(runs)
     logs, mean = log_throughput(cells), mean_cell(cells)
     found, before = changes(logs), changes(logs[:-1])
@@ -174,11 +174,13 @@ def sentence(history: SweepHistory, change: Change) -> str:
 def _where(comparison: Comparison) -> Iterator[str]:
     """Yield each axis whose values differ in verdict, with its values by verdict."""
     for axis, values in comparison.parts.groupby("axis", sort=False):
-        told: dict[str, list[str]] = {}
+        by_verdict: dict[str, list[str]] = {}
         for verdict, value, ratio in values[["verdict", "value", "ratio"]].itertuples(index=False):
-            told.setdefault(verdict, []).append(f"{axis_text(axis, value)} ({short(ratio)})")
-        if len(told) > 1:
-            yield f"by {axis}: " + ", ".join(f"{word} at {', '.join(texts)}" for word, texts in told.items())
+            by_verdict.setdefault(verdict, []).append(f"{axis_text(axis, value)} ({short(ratio)})")
+        if len(by_verdict) > 1:
+            yield f"by {axis}: " + ", ".join(
+                f"{word} at {', '.join(texts)}" for word, texts in by_verdict.items()
+            )
 
 
 def day(run: Run) -> str:

@@ -39,11 +39,11 @@ def make_history(dataset: Path, folder: Path) -> SweepHistory:
     Raises HistoryError if the dataset has no date of measurement, MissingExtraError without the extra `history`.
     """
     runs.keep_run(dataset, folder)
-    told = find_history(*runs.read_kept_runs(folder))
+    history = find_history(*runs.read_kept_runs(folder))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    write_text(folder / "history.json", orjson.dumps(told.to_dict(), option=options).decode())
-    write_text(folder / PAGE, render("history", **history_content(told)))
-    return told
+    write_text(folder / "history.json", orjson.dumps(history.to_dict(), option=options).decode())
+    write_text(folder / PAGE, render("history", **history_content(history)))
+    return history
 
 
 _MARGIN = 0.06  # share of a chart's height above and below the drawing, and of its width at both sides

@@ -111,12 +111,12 @@ def read_run(file: str, summary: xr.Dataset) -> Run:
 
 
 def _ended(summary: xr.Dataset) -> datetime:
-    said = str(summary.attrs.get("measured_until", "unknown"))
+    measured_until = str(summary.attrs.get("measured_until", "unknown"))
     try:
-        return datetime.fromisoformat(said).astimezone(UTC)
+        return datetime.fromisoformat(measured_until).astimezone(UTC)
     except ValueError as error:
         raise HistoryError(
-            f"measured_until of the dataset is {said!r}, but a history needs the dates of its runs: "
+            f"measured_until of the dataset is {measured_until!r}, but a history needs the dates of its runs: "
             "measure a cell, or use a dataset that tpcsweep measured"
         ) from error
 

@@ -185,9 +185,9 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     off = log_ratio(observations.throughput, estimate) * math.sqrt(count / freedom)
     scatter = Scatter.from_residuals(off * new_run(off, observations), estimate, freedom)
     reasons = undetermined(problem, units, low, high)
-    domain, told = Domain.from_observations(observations), tuple(problems)
+    domain, notes = Domain.from_observations(observations), tuple(problems)
     return Fit(
-        model, values, low, high, reasons, samples, scatter, count, drawn, domain=domain, problems=told
+        model, values, low, high, reasons, samples, scatter, count, drawn, domain=domain, problems=notes
     )
 
 

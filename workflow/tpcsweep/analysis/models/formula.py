@@ -89,9 +89,9 @@ def with_defaults(frame: Cells) -> Points:
     """Return the numeric columns as arrays, and columns of `DEFAULTS` for the missing parameters."""
     columns = {str(name): np.asarray(frame[name]) for name in frame}
     length = len(next(iter(columns.values()), [0]))
-    unsaid = {name: np.full(length, value) for name, value in DEFAULTS.items() if name not in columns}
-    said = {name: column.astype(float) for name, column in columns.items() if column.dtype.kind in "biuf"}
-    return unsaid | said
+    defaults = {name: np.full(length, value) for name, value in DEFAULTS.items() if name not in columns}
+    given = {name: column.astype(float) for name, column in columns.items() if column.dtype.kind in "biuf"}
+    return defaults | given
 
 
 def json_content(value: Any) -> Any:

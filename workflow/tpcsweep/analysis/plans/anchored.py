@@ -33,7 +33,7 @@ _LEAST = 0.6  # smallest typical deviation with which a gross one is compared
 _OUTLIER = 2.5  # deviations at which a cell's error is capped in the scatter around it
 _ROUNDS = 2  # additional fits, with gross cells replaced by their predictions
 _LENGTHS = (0.7, 10.0)  # bounds of the process's one length, in standard deviations of the axes' logarithms
-_NEAR = 0.75
+_REACH = 0.75
 """Reach of a cell's error on the scatter around it, in standard deviations of the axes' logarithms."""
 _PRIOR = 4.0  # weight of the scatter of all cells, in numbers of cells nearby
 _FEWEST = 4.0  # smallest degrees of freedom of the scatter between cells
@@ -76,7 +76,7 @@ class Residuals:
         correction, spread = surface(self.regressor, inputs, self.noise)
         middle = rates + correction
         weights = np.exp(
-            -cdist(self._places(inputs, middle), self._own_places, "sqeuclidean") / (2 * _NEAR**2)
+            -cdist(self._places(inputs, middle), self._own_places, "sqeuclidean") / (2 * _REACH**2)
         )
         scale = _local(np.abs(self.off), _MAD * float(np.median(np.abs(self.off))), weights)
         single = np.minimum(scale, 1.0) * _local(self.single, float(np.median(self.single)), weights)

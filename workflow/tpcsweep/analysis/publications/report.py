@@ -54,14 +54,14 @@ def write_report(folder: Path, pictures: Sequence[Path], studies: Iterable[Mappi
     write_csv(pd.DataFrame(rows), folder / "verdicts.csv")
     write_json(folder / "verdicts.json", rows)
     lines = [_line(row) for row in rows]
-    said = predictions(rows)
-    save(verdict_picture(lines, said), folder, "verdicts")
+    confirmed = predictions(rows)
+    save(verdict_picture(lines, confirmed), folder, "verdicts")
     shown = []
     for picture in pictures:
         name = orjson.loads(picture.with_suffix(".json").read_bytes())[0]["figure"]
         png = base64.b64encode(picture.read_bytes()).decode()
         shown.append({"name": name, "title": FIGURES[name].title, "png": png})
-    page = render("published", head=_HEAD, lines=lines, said=said, pictures=shown)
+    page = render("published", head=_HEAD, lines=lines, confirmed=confirmed, pictures=shown)
     write_text(folder / "published.html", page)
 
 

@@ -179,9 +179,9 @@ def _drop_stray_intervals(
         return
     low, mean, high = (figures[f"throughput{end}"] for end in ("_low", "", "_high"))
     stray = ~((low <= mean) & (mean <= high))
-    told = stray & ~(np.isnan(low) & np.isnan(high))
-    if told.any():
-        notes.append(f"intervals without their mean in them are dropped: {_places(lines[told])}")
+    dropped = stray & ~(np.isnan(low) & np.isnan(high))
+    if dropped.any():
+        notes.append(f"intervals without their mean in them are dropped: {_places(lines[dropped])}")
     low[stray] = high[stray] = np.nan
 
 
@@ -204,8 +204,8 @@ def _require_few(axes: Mapping[str, tuple[Value, ...]], rows: int, file: Path) -
     largest = max(sizes, key=sizes.__getitem__)
     is_number = largest != REPETITION and axis_dimension(largest) is not None
     fixes = f"fewer axes, {'`group` for its values, ' if is_number else ''}or fewer rows (`where`)"
-    told = "repetition (the most rows of one cell)" if largest == REPETITION else largest
-    allowed = f"at most {MOST_CELLS}. The largest axis is {told}. Use {fixes}"
+    name = "repetition (the most rows of one cell)" if largest == REPETITION else largest
+    allowed = f"at most {MOST_CELLS}. The largest axis is {name}. Use {fixes}"
     raise refused("axes", f"{cells} cells ({grid}) for {rows} rows", allowed, str(file))
 
 

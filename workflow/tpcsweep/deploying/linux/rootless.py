@@ -74,10 +74,10 @@ def lacking_rights(status: str) -> list[str]:
     return [name for name, bit in _RIGHTS.items() if not int(status.split("CapEff:")[1][:17], 16) >> bit & 1]
 
 
-def refusal_text(said: str) -> str:
+def refusal_text(stderr: str) -> str:
     """Return why namespaces were refused, with the failed program's message, and the fix."""
     why = []
-    full = os.strerror(errno.ENOSPC) in said  # a limit is reached, and nothing forbids namespaces as such
+    full = os.strerror(errno.ENOSPC) in stderr  # a limit is reached, and nothing forbids namespaces as such
     if not (PROC / "self/ns/user").exists():
         why.append("the kernel has no user namespaces (CONFIG_USER_NS): take another one")
     for name, allowed in SYSCTLS.items():
@@ -94,7 +94,7 @@ def refusal_text(said: str) -> str:
             "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined, "
             "or podman run --security-opt seccomp=unconfined --security-opt unmask=ALL"
         )
-    return f"{'; '.join(why) or 'no known setting forbids it'} ({said or 'no message'})"
+    return f"{'; '.join(why) or 'no known setting forbids it'} ({stderr or 'no message'})"
 
 
 def quota_refusal() -> str:

@@ -74,7 +74,7 @@ class Swallower(asyncio.BufferedProtocol):
 
     def __init__(self, word: bytes) -> None:
         self._word = word
-        self._said: bytes | None = b""
+        self._received: bytes | None = b""
         """The first bytes until they are compared with the word; None afterwards."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -85,12 +85,12 @@ class Swallower(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, size: int) -> None:
-        if self._said is None:
+        if self._received is None:
             return
-        self._said += self._buffer[:size]
-        if len(self._said) >= len(self._word):  # as a whole: byte by byte it could be guessed
-            known = hmac.compare_digest(self._said[: len(self._word)], self._word)
-            self._said = None
+        self._received += self._buffer[:size]
+        if len(self._received) >= len(self._word):  # as a whole: byte by byte it could be guessed
+            known = hmac.compare_digest(self._received[: len(self._word)], self._word)
+            self._received = None
             if not known:
                 self._transport.abort()
 

@@ -274,14 +274,14 @@ def _collect(objects: Path, made: Path) -> None:
 
 
 def _progress(version: str, stage: Stage) -> Callable[[bytes], None]:
-    told = 0
+    reported = 0
 
-    def hear(line: bytes) -> None:
-        nonlocal told
+    def report(line: bytes) -> None:
+        nonlocal reported
         if step := _STEP.match(line):
             done, all_steps = map(int, step.groups())
-            if done * 5 // all_steps > told:
-                told = done * 5 // all_steps
+            if done * 5 // all_steps > reported:
+                reported = done * 5 // all_steps
                 stage(f"building XRootD {version}: {done} of {all_steps} steps")
 
-    return hear
+    return report

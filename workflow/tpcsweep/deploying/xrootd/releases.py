@@ -66,11 +66,11 @@ class Release:
             done = processes.run(command, self.environment, timeout=20)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ReleaseError(f"xrootd {self.name}: {' '.join(command)}: {error}") from error
-        said = (done.stdout + done.stderr).strip()
-        version = _VERSION.fullmatch(said)
+        output = (done.stdout + done.stderr).strip()
+        version = _VERSION.fullmatch(output)
         if version is None:
             raise ReleaseError(
-                f"xrootd {self.name}: {' '.join(command)} ended with {done.returncode} and printed {said[:300]!r}, "
+                f"xrootd {self.name}: {' '.join(command)} ended with {done.returncode} and printed {output[:300]!r}, "
                 "allowed: a version such as v5.9.9"
             )
         return version[1]

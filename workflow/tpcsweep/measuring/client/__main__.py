@@ -63,7 +63,7 @@ class ToolProcesses:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self._running: set[Process] = set()
-        self._told: signal.Signals | None = None
+        self._signal: signal.Signals | None = None
 
     @contextlib.asynccontextmanager
     async def started(
@@ -77,8 +77,8 @@ class ToolProcesses:
         except OSError as error:
             raise ToolRefusedError(f"{command[0]} cannot be started: {error.strerror}") from None
         self._running.add(process)
-        if self._told:  # the order arrived while the process was starting
-            process.send_signal(self._told)
+        if self._signal:  # the order arrived while the process was starting
+            process.send_signal(self._signal)
         try:
             yield process
         finally:
@@ -86,7 +86,7 @@ class ToolProcesses:
 
     def signal_all(self, number: signal.Signals) -> None:
         """Signal all running processes, and later ones."""
-        self._told = number
+        self._signal = number
         for process in self._running:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
@@ -174,8 +174,8 @@ class _Worker:
 
     async def _last_words(self) -> str:
         code = await self._process.wait()
-        said = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
-        return f"{self._name} ended with exit code {code}: {said[-300:] or 'no word'}"
+        last_line = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
+        return f"{self._name} ended with exit code {code}: {last_line[-300:] or 'no word'}"
 
 
 class Streams:

@@ -106,8 +106,8 @@ class Copier:
         try:
             return parse_macaroon(answer)
         except ValueError:
-            said = answer.decode(errors="replace").strip()[:200]
-            raise HttpError(f"{folder} gave no macaroon: HTTP {head.status} {head.reason}: {said}") from None
+            text = answer.decode(errors="replace").strip()[:200]
+            raise HttpError(f"{folder} gave no macaroon: HTTP {head.status} {head.reason}: {text}") from None
 
 
 async def serve_orders(copier: Copier) -> None:

@@ -96,8 +96,8 @@ def thin_axes(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrang
     crowded = {name: count for name, count in most.items() if name is not None and grid.size(name) > count}
     kept = {name: evenly(grid.size(name), count) for name, count in crowded.items()}
     notes = [f"{count} of {grid.size(name)} values of {name}" for name, count in crowded.items()]
-    said = [f"Drawn: {', '.join(notes)}, evenly over them; the dataset has all."] if notes else []
-    return replace(grid, cells=grid.cells.isel(kept)), said
+    drawn = [f"Drawn: {', '.join(notes)}, evenly over them; the dataset has all."] if notes else []
+    return replace(grid, cells=grid.cells.isel(kept)), drawn
 
 
 def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:

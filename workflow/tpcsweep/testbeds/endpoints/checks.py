@@ -48,14 +48,14 @@ def check(study: SweepStudy) -> list[Problem]:
 
 def _budget(testbed: Endpoints, study: SweepStudy, file: str) -> list[Problem]:
     grid, budget, problems = study.grid, testbed.budget, []
-    moved = testbed.most_bytes(grid)
+    most_bytes = testbed.most_bytes(grid)
     seconds = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)[1]
-    if moved == math.inf:
+    if most_bytes == math.inf:
         allowed = "files, or a bandwidth for each pair of the testbed: otherwise nothing bounds the bytes"
         until = study.sweep.measurement.until
         problems.append(Problem("measurement.until", until, allowed, study.sweep_file))
-    elif moved > budget.bytes:
-        allowed = f"at least {rounded(int(moved))}, the most that the sweep moves, or a smaller sweep"
+    elif most_bytes > budget.bytes:
+        allowed = f"at least {rounded(int(most_bytes))}, the most that the sweep moves, or a smaller sweep"
         problems.append(Problem("budget.bytes", rounded(budget.bytes), allowed, file))
     if seconds > budget.time:
         longest = show(float(round(seconds)), DURATION)

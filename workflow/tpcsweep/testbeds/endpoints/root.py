@@ -35,8 +35,8 @@ class RootDoors(Doors):
 
     def size(self, url: str) -> int | None:
         found = self._asked(url, "stat")
-        told = re.search(r"^Size:\s+(\d+)", found or "", re.MULTILINE)
-        return int(told[1]) if told else None
+        size = re.search(r"^Size:\s+(\d+)", found or "", re.MULTILINE)
+        return int(size[1]) if size else None
 
     def lists(self, folder: str) -> bool:
         return self._asked(folder, "ls") is not None
@@ -76,16 +76,16 @@ class RootDoors(Doors):
         parts = urlsplit(url)
         path = [] if whole else [f"/{parts.path.strip('/')}"]
         command = ["xrdfs", f"{parts.scheme}://{parts.netloc}", *request, *path]
-        code, output, said = self._run(command, f"{' '.join(request)} {url}")
-        if code and not MISSING.search(said):
-            raise DoorError(f"{' '.join(request)} {url}: {said}")
+        code, output, errors = self._run(command, f"{' '.join(request)} {url}")
+        if code and not MISSING.search(errors):
+            raise DoorError(f"{' '.join(request)} {url}: {errors}")
         return None if code else output.decode(errors="replace")
 
     def _copied(self, ends: list[str], url: str, content: Body = lambda: (), size: int = 0) -> bytes:
         verb = "upload" if ends[0] == "-" else "download"
-        code, output, said = self._run(["xrdcp", "--nopbar", *ends], f"{verb} {url}", content, size)
+        code, output, errors = self._run(["xrdcp", "--nopbar", *ends], f"{verb} {url}", content, size)
         if code:
-            raise DoorError(f"{verb} {url}: {said}")
+            raise DoorError(f"{verb} {url}: {errors}")
         return output
 
     def _run(

@@ -66,9 +66,9 @@ def renew(folder: Path, logins: dict[str, Login]) -> None:
         except subprocess.TimeoutExpired:
             raise CredentialError(f"token_command did not end within {COMMAND_SECONDS:.0f} s") from None
         if done.returncode or not done.stdout.strip():
-            said = done.stderr.strip().rpartition("\n")[2][:200]
+            last_line = done.stderr.strip().rpartition("\n")[2][:200]
             raise CredentialError(
-                f"token_command ended with exit code {done.returncode}: {said or 'no token'}"
+                f"token_command ended with exit code {done.returncode}: {last_line or 'no token'}"
             )
         _require_token(done.stdout, "token_command")
         fresh = folder / f".{role}.token"

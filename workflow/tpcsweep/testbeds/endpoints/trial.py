@@ -111,8 +111,8 @@ class _Trial:
                 ("TCP, RTT of the connect", partial(_connected, where)),
                 ("TLS and CA", partial(self._secured, where)),
             ]
-            yield from _in_turn(f"{subject} {where.netloc}".rstrip(), steps)
-        yield from _in_turn(
+            yield from _until_failure(f"{subject} {where.netloc}".rstrip(), steps)
+        yield from _until_failure(
             subject,
             [
                 ("credential usable", lambda: self._opened(role)),
@@ -125,7 +125,7 @@ class _Trial:
         for url in others if role in self._doors else ():
             same = ("same folder", partial(self._seen, role, url))
             steps = [("list", partial(self._listed, role, url)), same, *self._of_a_file(role, url)]
-            yield from _in_turn(f"{subject} {urlsplit(url).netloc}", steps)
+            yield from _until_failure(f"{subject} {urlsplit(url).netloc}", steps)
 
     def _of_a_file(self, role: str, url: str) -> list[Step]:
         def file() -> OwnFile:
@@ -157,7 +157,7 @@ class _Trial:
                 if reason := self._unfit(tool):
                     yield Finding(subject, name, "skipped", reason)
                 elif usable:
-                    yield from _in_turn(subject, [(name, partial(self._copied, doors, name, way))])
+                    yield from _until_failure(subject, [(name, partial(self._copied, doors, name, way))])
                 else:
                     yield Finding(subject, name, "skipped", "an end failed")
         seen = "in the answers" if self._markers else "none in answers for 1 MiB: longer copies may have some"
@@ -228,9 +228,9 @@ class _Trial:
             raise UnusableEndpointError(has)
 
     def _checksum(self, role: str, file: OwnFile) -> str:
-        told = self._doors[role].checksum(file.url)
-        if f"adler32={zlib.adler32(CONTENT):08x}" not in told:
-            raise UnusableEndpointError(f"{told}, which is not the content's")
+        checksum = self._doors[role].checksum(file.url)
+        if f"adler32={zlib.adler32(CONTENT):08x}" not in checksum:
+            raise UnusableEndpointError(f"{checksum}, which is not the content's")
         return "adler32"
 
     def _macaroon(self, role: str) -> None:
@@ -286,7 +286,7 @@ class _Trial:
             raise UnusableEndpointError(explained_copy(why, mode))
 
 
-def _in_turn(subject: str, steps: list[Step]) -> Row:
+def _until_failure(subject: str, steps: list[Step]) -> Row:
     """Run steps until one fails, and skip the rest. LookupError means a missing or unused feature."""
     needed = ""
     for name, step in steps:

@@ -186,8 +186,8 @@ class HttpDoors(Doors):
 
     def checksum(self, url: str) -> str:
         head = self.request("HEAD", url, {"Want-Digest": "adler32"})
-        if told := head.headers.get("digest"):
-            return told.lower().replace(" ", "")
+        if digest := head.headers.get("digest"):
+            return digest.lower().replace(" ", "")
         raise LookupError(f"no Digest in the answer to HEAD (RFC 3230): {head}")
 
     def _make(self, folder: NewFolder) -> None:

@@ -75,8 +75,8 @@ class DeploymentProcess(NamedTuple):
             f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         )
         words = next((line for log in self.logs for line in _last_lines(log, 1)), "")
-        said = f"; its last words: {xrootd.without_secrets(words)[:LONGEST]}" if words else ""
-        return f"{self.name} {outcome}{said}"
+        last_words = f"; its last words: {xrootd.without_secrets(words)[:LONGEST]}" if words else ""
+        return f"{self.name} {outcome}{last_words}"
 
 
 @dataclass

@@ -148,7 +148,12 @@ class Programs(Part):
         return [names.get(parent) for parent in parents].count("xrootd")
 
 
-OVER: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": sum, "mean": fmean, "min": min, "max": max}
+COMBINED_BY: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "sum": sum,
+    "mean": fmean,
+    "min": min,
+    "max": max,
+}
 
 
 class ConnectionTotals:
@@ -177,7 +182,7 @@ class ConnectionTotals:
                 value: float = ended + sum(column)
             else:
                 known = [value for value in column if value != TCP_INFO_UNKNOWN]
-                value = OVER[quantity.over](known) if known else math.nan
+                value = COMBINED_BY[quantity.combined_by](known) if known else math.nan
             record[quantity.name] = value * unit
         return record
 

@@ -254,14 +254,16 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
     that is not simulated, or whose cells have different parameters.
     """
     settings = simulation_settings(summary)
-    cells, over = cells_in(summary), summary["throughput"]
+    cells, throughput = cells_in(summary), summary["throughput"]
     ok = (summary["status"] == STATUS.index("ok")).values
     sets = random_sets(settings.parameters, settings.draws)
     for number in range(settings.draws):
         p = {name: value[number, 0] if np.ndim(value) else value for name, value in sets.items()}
         figures = solved(cells, p, settings.queues)
-        shaped = {name: np.where(ok, values.reshape(over.shape), np.nan) for name, values in figures.items()}
-        yield summary.assign({name: (over.dims, values) for name, values in shaped.items()})
+        shaped = {
+            name: np.where(ok, values.reshape(throughput.shape), np.nan) for name, values in figures.items()
+        }
+        yield summary.assign({name: (throughput.dims, values) for name, values in shaped.items()})
 
 
 def solved(cells: ModelCells, p: Mapping[str, Array], queues: str) -> dict[str, Array]:
@@ -303,6 +305,6 @@ def simulation_settings(summary: xr.Dataset) -> Simulation:
 
 def cells_in(summary: xr.Dataset) -> ModelCells:
     """Return the parameters of a dataset's cells, flattened in the order of its dimensions."""
-    over = summary["throughput"]
-    columns = {name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)}
+    throughput = summary["throughput"]
+    columns = {name: summary[name].broadcast_like(throughput).values.ravel() for name in (*NUMBERS, *WORDS)}
     return ModelCells.from_columns(columns)
