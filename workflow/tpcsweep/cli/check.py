@@ -42,21 +42,21 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
             raise click.UsageError(f"--print: testbed {study.testbed_name} is not of kind kubernetes")
         click.echo(yaml.safe_dump_all(manifests(study), sort_keys=False), nl=False)
         return
-    found: list[interface.Finding] = []
+    findings: list[interface.Finding] = []
     if not alone:
         problems = [*map(str, support.check(study)), *missing_extras(support.extras(study))]
-        found += [interface.Finding(study.name, "can be run", "failed", problem) for problem in problems]
+        findings += [interface.Finding(study.name, "can be run", "failed", problem) for problem in problems]
     try:
         with interruptible():  # Ctrl-C ends a trial in order
-            found += kinds.findings(study)
+            findings += kinds.findings(study)
     except deployment_errors(study) as error:
-        found.append(interface.Finding(study.testbed_name, "can deploy", "failed", str(error)))
+        findings.append(interface.Finding(study.testbed_name, "can deploy", "failed", str(error)))
     table = Table("subject", "check", "status", "reason")
-    for one in found:
+    for one in findings:
         table.add_row(one.subject, one.check, one.status, escape(one.reason))
-    failed = [one for one in found if one.status == "failed"]
+    failed = [one for one in findings if one.status == "failed"]
     label = study.testbed_name if alone else study.folder.name
-    verdict = f"{len(failed)} of {len(found)} checks failed" if failed else "all checks passed"
-    content = {"study": label, "findings": [vars(one) for one in found]}
+    verdict = f"{len(failed)} of {len(findings)} checks failed" if failed else "all checks passed"
+    content = {"study": label, "findings": [vars(one) for one in findings]}
     answer(as_json, content, table, f"{label}: {verdict}")
     sys.exit(bool(failed))

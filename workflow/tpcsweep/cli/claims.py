@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tpcsweep.cli.options import answer, as_json, exit_on, find_results_dataset, results_or_file
+from tpcsweep.cli.options import answer, as_json, find_results_dataset, results_or_file
 
 
 @click.command()
@@ -26,7 +26,6 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     from tpcsweep.analysis.claims.judging import judge
     from tpcsweep.data.opening import load
 
-    with exit_on():
-        verdicts = judge(load(dataset))
+    verdicts = judge(load(dataset))
     content = [verdict.to_dict() for verdict in verdicts]
     answer(as_json, content, for_terminal(verdicts, every))

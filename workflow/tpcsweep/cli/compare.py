@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tpcsweep.cli.options import Amount, answer, as_json, exit_on, output_option
+from tpcsweep.cli.options import Amount, answer, as_json, output_option
 
 
 @click.command()
@@ -35,23 +35,18 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     """  # noqa: D301 (click needs the \b)
     from tpcsweep.analysis import comparison
     from tpcsweep.analysis.sides import read_side
-    from tpcsweep.sweeps.problems import ConfigurationError
 
-    with exit_on(ConfigurationError, comparison.ComparisonError):
-        one, other = (
-            comparison.load_side(read_side("base", base)),
-            comparison.load_side(read_side("new", new)),
-        )
-        found = comparison.compare(one, other, (base, new))
-        if output is not None:
-            from tpcsweep.running.notebooks import make_notebook
+    one, other = comparison.load_side(read_side("base", base)), comparison.load_side(read_side("new", new))
+    compared = comparison.compare(one, other, (base, new))
+    if output is not None:
+        from tpcsweep.running.notebooks import make_notebook
 
-            comparison.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
-            values = {"base": base, "new": new, "figures": str(output / "figures")}
-            make_notebook("compare", output / "compare.html", values)
-    content = comparison.gated_content(found, fail_below)
+        comparison.write_files(compared, output / "comparison.json", output / "cells.csv", fail_below)
+        values = {"base": base, "new": new, "figures": str(output / "figures")}
+        make_notebook("compare", output / "compare.html", values)
+    content = comparison.gated_content(compared, fail_below)
     pages = [] if output is None else [str((output / "compare.html").absolute())]
-    answer(as_json, content, comparison.overview(found), *pages)
+    answer(as_json, content, comparison.overview(compared), *pages)
     if failures := content["gate"]["failures"]:
         click.echo("\n".join(["NEW does not meet --fail-below:", *failures]), err=True)
         raise SystemExit(1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpcsweep.cli.options import SWEEP, TESTBED, answer, as_json, exit_on, find_results_dataset, output_option
+from tpcsweep.cli.options import SWEEP, TESTBED, answer, as_json, find_results_dataset, output_option
 
 if TYPE_CHECKING:
     from tpcsweep.sweeps.study import SweepStudy
@@ -30,11 +30,9 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
 
     Example: tpcsweep crate results/demo
     """
-    from tpcsweep.common.extras import MissingExtraError
     from tpcsweep.data.opening import open_group
     from tpcsweep.running.archiving import write_crate
     from tpcsweep.sweeps import citation
-    from tpcsweep.sweeps.problems import ConfigurationError
 
     with open_group(find_results_dataset(results)) as summary:
         attributes = summary.attrs
@@ -42,15 +40,14 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     archive = output.with_name(f"{output.name}.zip")
     if output.exists() and not (output / "ro-crate-metadata.json").exists():
         raise click.UsageError(f"{output}: exists and is no crate. Remove it, or use -o with another folder.")
-    with exit_on(ConfigurationError, MissingExtraError):
-        study = _configuration_of(results, attributes, sweep, testbed)
-        cited = citation.read_in(Path())
-        write_crate(results, study, cited, output, archive)
+    study = _configuration_of(results, attributes, sweep, testbed)
+    cited = citation.read_in(Path())
+    write_crate(results, study, cited, output, archive)
     if study is None:
         click.echo("The crate contains no sweep and no testbed: --sweep and --testbed name them.", err=True)
     if cited is None:
-        told = "Authors and licence are those of the software. config/CITATION.cff names those of the measurements."
-        click.echo(told, err=True)
+        note = "Authors and licence are those of the software. config/CITATION.cff names those of the measurements."
+        click.echo(note, err=True)
     content = {"folder": str(output), "archive": str(archive)}
     answer(as_json, content, f"crate: {output.absolute()}\narchive: {archive.absolute()}")
 
@@ -67,7 +64,7 @@ def _configuration_of(
     if not (sweep or (results / "cells").exists() or (results / "cells.jsonl").exists()):
         return None
     words = shlex.split(str(attributes.get("command", "")))
-    told = dict(word.split("=", 1) for word in words if "=" in word)
-    given = {"sweep": attributes["sweep"], "testbed": attributes["testbed"], **told}
+    arguments = dict(word.split("=", 1) for word in words if "=" in word)
+    given = {"sweep": attributes["sweep"], "testbed": attributes["testbed"], **arguments}
     chosen = {"sweep": sweep or given["sweep"], "testbed": testbed or given["testbed"]}
     return load({**given, **chosen}, Path())

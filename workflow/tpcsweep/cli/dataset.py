@@ -11,7 +11,6 @@ import click
 from tpcsweep.cli.options import (
     answer,
     as_json,
-    exit_on,
     is_same,
     load_study,
     output_option,
@@ -33,7 +32,6 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     Example: tpcsweep dataset --sweep surface
     """
     study = load_study(**options)
-    from tpcsweep.data.reduction import DatasetError
     from tpcsweep.running import run_lock, staging, study_dataset
     from tpcsweep.running.status import count_cells
 
@@ -42,20 +40,19 @@ def dataset(output: Path | None, as_json: bool, **options: str | None) -> None:
     if study.testbed.simulated and not study.cells_file.exists():
         raise click.ClickException(f"{study.cells_file}: no such file. Run `{study.command}`.")
     processes, running = os.cpu_count() or 1, False
-    with exit_on(DatasetError, run_lock.ResultsError):
-        if output is not None and not is_same(output, study.folder / "dataset.nc"):
+    if output is not None and not is_same(output, study.folder / "dataset.nc"):
+        study_dataset.fold_snapshot(study, output, processes)
+    else:
+        require_writable(study.folder, "FILE.nc")
+        output = study.folder / "dataset.nc"
+        try:
+            run_lock.lock_results(study.folder)
+            if not study.testbed.simulated:
+                staging.adopt(study)
+            study_dataset.fold_study(study, output, processes)
+        except run_lock.HeldError:
+            running, output = True, study.folder / study_dataset.PARTIAL
             study_dataset.fold_snapshot(study, output, processes)
-        else:
-            require_writable(study.folder, "FILE.nc")
-            output = study.folder / "dataset.nc"
-            try:
-                run_lock.lock_results(study.folder)
-                if not study.testbed.simulated:
-                    staging.adopt(study)
-                study_dataset.fold_study(study, output, processes)
-            except run_lock.HeldError:
-                running, output = True, study.folder / study_dataset.PARTIAL
-                study_dataset.fold_snapshot(study, output, processes)
     counts = count_cells(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
     if running:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tpcsweep.cli.options import exit_on, find_results_dataset, output_option, results_or_file
+from tpcsweep.cli.options import find_results_dataset, output_option, results_or_file
 
 
 @click.command()
@@ -21,22 +21,20 @@ def export(form: str, results: Path, output: Path | None) -> None:
 
     Example: tpcsweep export csv results/demo -o demo.csv
     """
-    from tpcsweep.common.extras import MissingExtraError
     from tpcsweep.common.files import write_text
     from tpcsweep.data import exporting
     from tpcsweep.data.opening import load
     from tpcsweep.data.tables import csv_text, table
 
     dataset = find_results_dataset(results)
-    with exit_on(MissingExtraError):
-        if form == "zarr":
-            output = output or Path(f"{dataset.stem}.zarr")
-            if output.exists():
-                raise click.UsageError(f"{output}: exists. Remove it, or use -o with another path.")
-            exporting.zarr(dataset, output)
-        elif output is None:
-            click.echo(csv_text(table(load(dataset))).encode(), nl=False)  # data are UTF-8 on every terminal
-            return
-        else:
-            write_text(output, csv_text(table(load(dataset))))
+    if form == "zarr":
+        output = output or Path(f"{dataset.stem}.zarr")
+        if output.exists():
+            raise click.UsageError(f"{output}: exists. Remove it, or use -o with another path.")
+        exporting.zarr(dataset, output)
+    elif output is None:
+        click.echo(csv_text(table(load(dataset))).encode(), nl=False)  # data are UTF-8 on every terminal
+        return
+    else:
+        write_text(output, csv_text(table(load(dataset))))
     click.echo(f"written: {output.absolute()}")

@@ -76,7 +76,7 @@ def end_without_reader() -> NoReturn:
 
 def _text_for_users(error: Exception) -> str | None:
     if isinstance(error, OSError):
-        return system_error(error)
+        return _system_error(error)
     if isinstance(error, MemoryError):
         return f"not enough memory{f': {error}' if str(error) else ''}"
     if isinstance(error, ImportError):
@@ -84,7 +84,7 @@ def _text_for_users(error: Exception) -> str | None:
     return str(error) if type(error).__module__.startswith("tpcsweep.") else None
 
 
-def system_error(error: OSError) -> str:
+def _system_error(error: OSError) -> str:
     """Describe an error of the system in a line: place, problem, and the fix for a full disk or a read-only folder."""
     context = click.get_current_context(silent=True)
     outputs = context and "output" in context.params

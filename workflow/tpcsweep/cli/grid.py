@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpcsweep.cli.options import answer, as_json, exit_on, load_study, study_options
+from tpcsweep.cli.options import answer, as_json, load_study, study_options
 from tpcsweep.common.numbers import counted, short
 
 if TYPE_CHECKING:
@@ -30,11 +30,9 @@ def grid(as_json: bool, **options: str | None) -> None:
     Example: tpcsweep grid --sweep smoke
     """
     from tpcsweep.running.studies import require_runnable
-    from tpcsweep.sweeps.problems import ConfigurationError
 
     study = load_study(**options)
-    with exit_on(ConfigurationError):
-        require_runnable(study)
+    require_runnable(study)
     axes = {name: list(values) for name, values in study.grid.axes.items()}
     cells = [cell.path for cell in study.grid.cells]
     answer(as_json, {"study": study.folder.name, "axes": axes, "cells": cells}, grid_table(study))
@@ -81,11 +79,8 @@ def grid_summary(study: SweepStudy) -> str:
     if (most_bytes := testbed.most_bytes(grid)) is not None:
         from tpcsweep.testbeds.rules import rounded
 
-        expected += (
-            f", at most {rounded(int(most_bytes))} moved"
-            if most_bytes < inf
-            else ", any number of bytes moved"
-        )
+        amount = f"at most {rounded(int(most_bytes))}" if most_bytes < inf else "any number of bytes"
+        expected += f", {amount} moved"
     return f"{study.name} on {study.testbed_name}: {cells} in {deployments} ({', '.join(parts)}), {expected}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from tpcsweep.cli.options import Named, answer, as_json, exit_on
+from tpcsweep.cli.options import Named, answer, as_json
 
 
 @click.command("import")
@@ -29,44 +29,42 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
 
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
-    from tpcsweep.common.extras import MissingExtraError
     from tpcsweep.data import folding
     from tpcsweep.data import tables as dataset
     from tpcsweep.data.importing import table_import
     from tpcsweep.data.importing.programs import read_results
     from tpcsweep.data.opening import copy_dataset
     from tpcsweep.data.places import DATASET, STORE, SUFFIX, load_dataset
-    from tpcsweep.sweeps.problems import ConfigurationError, refused
+    from tpcsweep.sweeps.problems import refused
     from tpcsweep.sweeps.study import config_arguments
     from tpcsweep.testbeds.loading import load_import
 
     notes: list[str] = []
-    with exit_on(ConfigurationError, MissingExtraError):
-        if source.endswith((SUFFIX, STORE)):
-            if table is not None:
-                raise refused(source, f"with a table, {table}", "a dataset alone")
-            study = load_dataset(source, results, Path())
-            folder = _free(study.folder)
-            copy_dataset(study.file, folder / DATASET)
+    if source.endswith((SUFFIX, STORE)):
+        if table is not None:
+            raise refused(source, f"with a table, {table}", "a dataset alone")
+        study = load_dataset(source, results, Path())
+        folder = _free(study.folder)
+        copy_dataset(study.file, folder / DATASET)
+    else:
+        if table is None and not source.endswith(".yaml") and Path(source).is_file():
+            file = Path(source)
+            settings, rows, skipped = read_results(file)
+            stem = re.sub(r"(\.(json|flent|csv|txt|gz))+$", "", file.name, flags=re.IGNORECASE)
+            name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-") or "imported"
+            folder = _free(results / name)
+            folded = table_import.import_rows(settings, rows, file, name, skipped)
         else:
-            if table is None and not source.endswith(".yaml") and Path(source).is_file():
-                file = Path(source)
-                settings, rows, skipped = read_results(file)
-                stem = re.sub(r"(\.(json|flent|csv|txt|gz))+$", "", file.name, flags=re.IGNORECASE)
-                name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-") or "imported"
-                folder = _free(results / name)
-                folded = table_import.import_rows(settings, rows, file, name, skipped)
-            else:
-                name, settings = load_import(source, Path())
-                given = table or (Path(settings.file) if settings.file else None)
-                if not given or not given.is_file():
-                    allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
-                    raise refused("file", repr(str(given)) if given else "nothing", allowed, source)
-                file, folder = given, _free(results / name)
-                folded = table_import.import_table(settings, file, name)
-            folding.write(folded, folder / DATASET, table_import.history_line(settings, folded, file))
-            dataset.write_table(folded.summary, folder / "cells.csv")
-            notes = table_import.import_notes(folded)
+            name, settings = load_import(source, Path())
+            given = table or (Path(settings.file) if settings.file else None)
+            if not given or not given.is_file():
+                allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
+                raise refused("file", repr(str(given)) if given else "nothing", allowed, source)
+            file, folder = given, _free(results / name)
+            folded = table_import.import_table(settings, file, name)
+        folding.write(folded, folder / DATASET, table_import.history_line(settings, folded, file))
+        dataset.write_table(folded.summary, folder / "cells.csv")
+        notes = table_import.import_notes(folded)
     made = folder / DATASET
     content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
     command = shlex.join(["snakemake", *config_arguments({"dataset": made})])

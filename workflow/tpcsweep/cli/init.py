@@ -9,8 +9,6 @@ from pathlib import Path
 
 import click
 
-from tpcsweep.cli.options import exit_on
-
 PARTS = ("config", "profiles")
 """Folders that `init` copies because users change them; rules and notebooks remain in the package."""
 PROFILES = ("k8s", "slurm")
@@ -29,12 +27,11 @@ def init(folder: Path) -> None:
     """
     from tpcsweep.common.installation import PACKAGE, SHIPPED
 
-    with exit_on():
-        if found := [name for name in ("Snakefile", *PARTS, *PROFILES) if os.path.lexists(folder / name)]:
-            raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
-        for part in PARTS:
-            shutil.copytree(SHIPPED / part, folder / part)
-        shutil.copy(PACKAGE / "pages/templates/Snakefile", folder)
-        for name in PROFILES:
-            (folder / name).symlink_to(f"profiles/{name}")
+    if existing := [name for name in ("Snakefile", *PARTS, *PROFILES) if os.path.lexists(folder / name)]:
+        raise click.UsageError(f"{folder} already contains {', '.join(existing)}. Give another folder.")
+    for part in PARTS:
+        shutil.copytree(SHIPPED / part, folder / part)
+    shutil.copy(PACKAGE / "pages/templates/Snakefile", folder)
+    for name in PROFILES:
+        (folder / name).symlink_to(f"profiles/{name}")
     click.echo(f"{folder.absolute()}: change config/, then run `snakemake` in that folder")

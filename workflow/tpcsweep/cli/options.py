@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared options, errors and output of commands."""
+"""Shared options and output of commands."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -122,7 +121,6 @@ def settings(**options: str | None) -> dict[str, Any]:
 
 def load_study(**options: str | None) -> SweepStudy:
     """Load the sweep of the configuration and the options; a configuration error ends the command."""
-    from tpcsweep.sweeps.problems import ConfigurationError
     from tpcsweep.testbeds.loading import load
 
     given = settings(**options)
@@ -131,34 +129,17 @@ def load_study(**options: str | None) -> SweepStudy:
             f"{Path.cwd()} has no {CONFIG}. Run the command in a folder that `tpcsweep init` made, or in a checkout; "
             "or give a sweep, as in --sweep smoke."
         )
-    with exit_on(ConfigurationError):
-        return load(given, Path())
+    return load(given, Path())
 
 
 def find_results_dataset(path: Path) -> Path:
     """Return the dataset of a results folder, or the file itself; end the command if it is unusable."""
     from tpcsweep.data.opening import require_dataset
     from tpcsweep.data.places import find_dataset
-    from tpcsweep.sweeps.problems import ConfigurationError
 
-    with exit_on(ConfigurationError):
-        file = find_dataset(path)
-        require_dataset(file)
+    file = find_dataset(path)
+    require_dataset(file)
     return file
-
-
-@contextlib.contextmanager
-def exit_on(*expected: type[Exception]) -> Iterator[None]:
-    """Convert expected errors, and system errors such as a full disk, to a message and exit code 2."""
-    known: tuple[type[Exception], ...] = (*expected, OSError)
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except known as error:
-        raise click.ClickException(
-            frame.system_error(error) if isinstance(error, OSError) else str(error)
-        ) from error
 
 
 def answer(as_json: bool, content: Any, *shown: RenderableType | bytes) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from tpcsweep.cli.options import (
-    exit_on,
     find_results_dataset,
     is_same,
     output_option,
@@ -37,8 +36,8 @@ def page(results: Path, output: Path | None) -> None:
     from tpcsweep.analysis.page_sections import SECTIONS
     from tpcsweep.pages import making
 
-    if (found := _dataset_of_run(results, output)) is not None:
-        dataset, output = found
+    if (current := _dataset_of_run(results, output)) is not None:
+        dataset, output = current
     else:
         dataset = find_results_dataset(results)
         if output is None and results == dataset:
@@ -47,8 +46,7 @@ def page(results: Path, output: Path | None) -> None:
             require_writable(dataset.parent, "FILE.html")
             output = dataset.with_name(making.PAGE)
 
-    with exit_on():
-        making.make_page(dataset, output, analyses=SECTIONS)
+    making.make_page(dataset, output, analyses=SECTIONS)
     click.echo(output.absolute())
 
 
@@ -58,10 +56,8 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
     Snakemake's own page is never replaced.
     """
     from tpcsweep.data.places import RESULTS
-    from tpcsweep.data.reduction import DatasetError
     from tpcsweep.running.status import run_under_way
     from tpcsweep.running.study_dataset import PARTIAL, fold_snapshot
-    from tpcsweep.sweeps.problems import ConfigurationError
     from tpcsweep.testbeds.loading import load
 
     for folder in (results, RESULTS / results):
@@ -73,9 +69,8 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
         require_writable(folder, "FILE.html")
         page = (folder / PARTIAL).with_suffix(".html")
     dataset = page.with_name(PARTIAL if page.parent == folder else f"{page.stem}.{PARTIAL}")
-    with exit_on(ConfigurationError, DatasetError):
-        study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
-        fold_snapshot(study, dataset, os.cpu_count() or 1)
+    study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
+    fold_snapshot(study, dataset, os.cpu_count() or 1)
     return dataset, page
 
 

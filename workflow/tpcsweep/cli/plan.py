@@ -14,7 +14,6 @@ from tpcsweep.cli.options import (
     Amount,
     answer,
     as_json,
-    exit_on,
     find_results_dataset,
     output_option,
 )
@@ -63,7 +62,7 @@ def _options() -> list[click.Option]:
     file_okay=False,
 )
 @as_json
-def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: bool, **asked: Any) -> None:
+def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: bool, **options: Any) -> None:
     """Find the cheapest setting that reaches a throughput.
 
     The setting is the number of origins, cores and streams; TARGET is the throughput.
@@ -78,21 +77,20 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     """  # noqa: D301 (click needs the \b)
     target, results = _arguments(words, recommend)
     source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
-    given = {key: value for key, value in asked.items() if source(key) is not default}
+    given = {key: value for key, value in options.items() if source(key) is not default}
     dataset = find_results_dataset(results)
     from tpcsweep.analysis.models.cache import fits_of
     from tpcsweep.analysis.plans import recommendations as planning
 
     question = {"target": target, **given}
-    with exit_on(*planning.EXPECTED):
-        planning.check_question(dataset, question, recommend)
-        with fits_of(dataset, lambda text: click.echo(text, err=True)) as models:
-            found = planning.answer_question(dataset, models, question, recommend or output is not None)
-            if output is not None:
-                _write(found, output, dataset, models)
-    content = found.to_dict() if recommend or found.plan is None else found.plan.to_dict()
-    tables = [] if found.plan is None else [planning.plan_table(found.plan)]
-    tables += [planning.recommendations_table(found)] if recommend else []
+    planning.check_question(dataset, question, recommend)
+    with fits_of(dataset, lambda text: click.echo(text, err=True)) as models:
+        result = planning.answer_question(dataset, models, question, recommend or output is not None)
+        if output is not None:
+            _write(result, output, dataset, models)
+    content = result.to_dict() if recommend or result.plan is None else result.plan.to_dict()
+    tables = [] if result.plan is None else [planning.plan_table(result.plan)]
+    tables += [planning.recommendations_table(result)] if recommend else []
     pages = () if output is None else sorted(output.glob("*.html")) or [output]
     answer(as_json, content, *tables, *(str(page.absolute()) for page in pages))
 

@@ -15,22 +15,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tpcsweep.analysis.models.formula import DEFAULTS, json_content
-from tpcsweep.analysis.models.observations import NothingMeasuredError, Observations, observe
+from tpcsweep.analysis.models.observations import Observations, observe
 from tpcsweep.analysis.models.predictor import Domain, Predictor
-from tpcsweep.analysis.models.saved_fits import SavedError, read_fits
+from tpcsweep.analysis.models.saved_fits import read_fits
 from tpcsweep.analysis.plans.anchored import anchor
 from tpcsweep.analysis.plans.plan import FRONT, Plan, candidates, evaluate, plan
 from tpcsweep.analysis.plans.question import PROBABILITY, Question
-from tpcsweep.common.extras import MissingExtraError
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.opening import load
 from tpcsweep.data.variables import TABLES, Variable
 from tpcsweep.sweeps.parameters import KNOBS, value_text
 from tpcsweep.sweeps.problems import ConfigurationError, Problem, validated
 from tpcsweep.sweeps.units import FRACTION, RATE, RTT, show
-
-EXPECTED = (ConfigurationError, SavedError, NothingMeasuredError, MissingExtraError)
-"""Errors of `answer_question`."""
 
 FORMAT = 1
 
@@ -83,9 +79,9 @@ class Answer:
 
 
 def check_question(dataset: Path, content: Mapping[str, Any], recommendations: bool) -> None:
-    """Check a question against the cells of a dataset, before models are fitted. Raises one of `EXPECTED`.
+    """Check a question against the cells of a dataset, before models are fitted; recommendations need no RTT.
 
-    Recommendations need no RTT.
+    Raises ConfigurationError, and NothingMeasuredError.
     """
     question = validated(Question, content)
     observations = observe(load(dataset), EVERY)
@@ -107,7 +103,7 @@ def check_question(dataset: Path, content: Mapping[str, Any], recommendations: b
 def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], recommendations: bool) -> Answer:
     """Answer a question from the cells of a dataset, and from the formula that best predicted left-out cells.
 
-    `content` has the fields of `Question`. Raises one of `EXPECTED`.
+    `content` has the fields of `Question`. Raises the errors of `check_question`, and SavedError.
     """
     question = validated(Question, content)
     saved, observations = read_fits(models), observe(load(dataset), EVERY)
