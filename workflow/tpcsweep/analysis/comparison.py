@@ -220,7 +220,7 @@ def _cells_of(rows: pd.DataFrame, axes: Mapping[str, tuple[Value, ...]], share: 
         work = used["machine_work"].where(used["limit"].isin(CPU_LIMITS))
         used = used.assign(log=np.log(used["throughput"]), work=work)
         by_cell = used.groupby("cell")
-        found = pd.DataFrame(
+        columns = pd.DataFrame(
             {
                 "count": by_cell.size(),
                 **by_cell[["throughput", "log", "work"]].mean(),
@@ -229,16 +229,16 @@ def _cells_of(rows: pd.DataFrame, axes: Mapping[str, tuple[Value, ...]], share: 
                 **by_cell[["error", "freedom"]].first(),
             }
         ).reindex(range(int(np.prod(shape))))
-        count = found["count"].fillna(0)
+        count = columns["count"].fillna(0)
         repeated = count > 1
-        relative = found["error"] / found["throughput"]
-        variance = (found["spread"] / count).where(repeated, found["error"] ** 2)
-        log_variance = (found["log_spread"] / count).where(repeated, relative**2)
+        relative = columns["error"] / columns["throughput"]
+        variance = (columns["spread"] / count).where(repeated, columns["error"] ** 2)
+        log_variance = (columns["log_spread"] / count).where(repeated, relative**2)
     failed = rows["reason"].eq(FAILED).groupby(rows["cell"]).any()
     lacks = {
         FAILED: (count == 0) & failed,
         NOT_MEASURED: count == 0,
-        "no throughput": ~np.isfinite(found["log"]),
+        "no throughput": ~np.isfinite(columns["log"]),
         "neither repetitions that differ nor an interval": ~(log_variance > 0),
     }
     flags = rows.groupby("cell")[list(FLAGS)].any()
@@ -247,15 +247,15 @@ def _cells_of(rows: pd.DataFrame, axes: Mapping[str, tuple[Value, ...]], share: 
     wider = (1 + luck / relative**2) ** 2
     return pd.DataFrame(
         {
-            "mean": found["throughput"],
-            "variance": variance + luck * found["throughput"] ** 2,
-            "log_mean": found["log"],
+            "mean": columns["throughput"],
+            "variance": variance + luck * columns["throughput"] ** 2,
+            "log_mean": columns["log"],
             "log_variance": log_variance + luck,
-            "freedom": (count - 1).where(repeated, found["freedom"] * wider),
+            "freedom": (count - 1).where(repeated, columns["freedom"] * wider),
             "repeated": repeated,
             "why": np.select(list(lacks.values()), list(lacks), ""),
             "flags": [" ".join(flags.columns[carried]) for carried in flags.to_numpy()],
-            "work": found["work"],
+            "work": columns["work"],
         }
     )
 
@@ -338,11 +338,11 @@ def gate_failures(comparison: Comparison, below: float) -> list[str]:
 
 def deviations(comparison: Comparison) -> str:
     """Return a clause on values whose verdict differs from the overall one, or ""."""
-    found = comparison.parts
-    found = found[~found["verdict"].isin([SAME, comparison.overall.verdict])]
+    parts = comparison.parts
+    parts = parts[~parts["verdict"].isin([SAME, comparison.overall.verdict])]
     return ", ".join(
         f"{row['verdict']} at {_part(row)} ({row['ratio']:.3f}, {row['ratio_low']:.3f} to {row['ratio_high']:.3f})"
-        for _, row in found.iterrows()
+        for _, row in parts.iterrows()
     )
 
 

@@ -41,11 +41,11 @@ _SPREAD = 0.4
 
 
 @styled()
-def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
+def hardware(summary: xr.Dataset, effects: Hardware) -> Figure:
     """Draw each pair's throughput over that of the mean pair, with its interval, by `node_effects`."""
-    known = found.pairs[found.pairs["with"] > 1].sort_values(["ratio", "pair"])
+    known = effects.pairs[effects.pairs["with"] > 1].sort_values(["ratio", "pair"])
     if known.empty:
-        return placeholder(summary, _NODES, found.summary())
+        return placeholder(summary, _NODES, effects.summary())
     named = len(known) <= _MOST_NAMED
     high = 0.6 + (0.2 * len(known) if named else 0.06 * _MOST_NAMED * 3)
     figure, [axes] = tiles(1, 6.4, max(1.6, high), (0, 0))
@@ -60,7 +60,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(visible=True, axis="x", alpha=0.3)
     notes = [
-        found.summary(),
+        effects.summary(),
         f"Adjusted for settings; (n): deployments; bars: {CONFIDENCE:.0%} intervals (Student's t), uncorrected.",
     ]
     if not named:

@@ -126,8 +126,8 @@ def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
     others = [name for name in several if name not in (*knobs, "rtt")]
     rtts: list[int | None] = [None]
     if "rtt" in several:
-        found = np.unique(cells.places["rtt"][group])
-        rtts = found[np.unique(np.linspace(0, len(found) - 1, _MOST_RTTS).round().astype(int))].tolist()
+        known = np.unique(cells.places["rtt"][group])
+        rtts = known[np.unique(np.linspace(0, len(known) - 1, _MOST_RTTS).round().astype(int))].tolist()
     texts = []
     for rtt in rtts:
         among = np.flatnonzero(group if rtt is None else group & (cells.places["rtt"] == rtt))
@@ -288,8 +288,8 @@ def _effects(cells: Cells) -> Iterator[Sentence]:
 def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
     measured = (summary["status"] != STATUS.index("not_measured")).values.ravel()
     loud = graded(FLAGS, "warning", "invalid")
-    found = ((int((flagged(summary, flag).values.ravel() & measured).sum()), flag) for flag in loud)
-    counts = sorted(filter(lambda pair: pair[0], found), reverse=True)
+    counts_by_flag = ((int((flagged(summary, flag).values.ravel() & measured).sum()), flag) for flag in loud)
+    counts = sorted(filter(lambda pair: pair[0], counts_by_flag), reverse=True)
     held = doubtful(summary) & measured
     if not measured.any():
         return

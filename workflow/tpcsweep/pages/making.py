@@ -76,8 +76,8 @@ def make_overview(page: Path) -> None:
 
 def entries(results: Path) -> list[dict[str, Any]]:
     """Return the overview's content for each results folder with a dataset, latest first."""
-    found = [_entry(file) for file in sorted(results.glob("*/dataset.nc"))]
-    return sorted(found, key=lambda entry: str(entry.get("until", "")), reverse=True)
+    entries = [_entry(file) for file in sorted(results.glob("*/dataset.nc"))]
+    return sorted(entries, key=lambda entry: str(entry.get("until", "")), reverse=True)
 
 
 def _entry(file: Path) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _entry(file: Path) -> dict[str, Any]:
 
 def comparisons(results: Path) -> list[dict[str, str]]:
     """Return path, name and summary of each comparison's page in the results folders."""
-    found = []
+    pages = []
     for file in sorted(results.glob("*/comparison.json")):
         page = file.with_name("compare.html")
         if is_file(page):
@@ -103,5 +103,5 @@ def comparisons(results: Path) -> list[dict[str, str]]:
             except (OSError, ValueError, KeyError, TypeError):
                 text = "its comparison.json cannot be read"
             folder = file.parent.name
-            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": text})
-    return found
+            pages.append({"page": f"{folder}/{page.name}", "name": folder, "text": text})
+    return pages

@@ -95,8 +95,8 @@ class Remedies:
         measured, fitted = list[tuple[str, Effect]](), list[str]()
         unknown, elsewhere = list[str](), list[str]()
         for remedy, held in remedies.items():
-            if found := self.effect(remedy, held):
-                measured.append(found)
+            if effect := self.effect(remedy, held):
+                measured.append(effect)
             elif gain := self._fitted(remedy.axis, held):
                 fitted.append(f"{remedy.words}: not measured here, {gain} by the fitted model")
             else:
@@ -127,9 +127,9 @@ class Remedies:
             if here and there and here[1].agrees(there[1]):
                 text = f"{here[0]}: {here[1].times(_FROM_HERE)}, {there[1].times(_WITH_LIMIT)}"
                 gains.append(text) if there[1].gain else others.append(f"not {text}")
-            elif found := here or there:
-                (gains if found[1].gain else others).append(
-                    _part(*found, _FROM_HERE if here else _WITH_LIMIT)
+            elif source := here or there:
+                (gains if source[1].gain else others).append(
+                    _part(*source, _FROM_HERE if here else _WITH_LIMIT)
                 )
             else:
                 (unknown if remedy.axis else elsewhere).append(remedy)
@@ -179,15 +179,15 @@ class Remedies:
         held = held & np.isfinite(change.log_ratio)
         if not held.any():
             return None
-        found = []
+        effects = []
         for group in (self._setting, change.cluster):
             _, numbers = np.unique(group[held], return_inverse=True)
             count = np.bincount(numbers)
             logs = np.bincount(numbers, change.log_ratio[held]) / count
             errors = np.hypot(np.sqrt(np.bincount(numbers, change.error[held] ** 2)) / count, _SCATTER)
-            found.append(_effect(logs, errors, comparisons))
-        widest = max(found, key=lambda effect: np.nan_to_num(effect.high / effect.low, nan=np.inf))
-        return replace(widest, pairs=found[0].pairs)
+            effects.append(_effect(logs, errors, comparisons))
+        widest = max(effects, key=lambda effect: np.nan_to_num(effect.high / effect.low, nan=np.inf))
+        return replace(widest, pairs=effects[0].pairs)
 
     def _options(self, remedy: Remedy) -> Sequence[_Changes]:
         """Return the changes that a remedy means: to the next number, or to each of several words."""

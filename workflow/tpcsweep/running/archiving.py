@@ -226,11 +226,11 @@ def _workflow(crate: Any, summary: xr.Dataset, software: Citation) -> Any:
 
 
 def _programs(crate: Any, summary: xr.Dataset) -> Iterator[Any]:
-    found: dict[str, dict[str, None]] = {}
+    versions_by_name: dict[str, dict[str, None]] = {}
     for record in summary["provenance_record"].values.tolist():
         for name, release in (json.loads(str(record)).get("software") or {}).items():
-            found.setdefault(name, {})[str(release)] = None
-    for name, releases in sorted(found.items()):
+            versions_by_name.setdefault(name, {})[str(release)] = None
+    for name, releases in sorted(versions_by_name.items()):
         versions = " and ".join(releases)
         yield _entity(crate, _local(name), "SoftwareApplication", name=name, softwareVersion=versions)
 

@@ -77,16 +77,16 @@ def _outcomes(folder: Path) -> dict[str, Outcome]:
         return {}
 
 
-def _write(study: SweepStudy, found: dict[str, Outcome]) -> None:
+def _write(study: SweepStudy, outcomes: dict[str, Outcome]) -> None:
     with replacing_file(study.folder / _CELLS) as part:
-        part.write_bytes(orjson.dumps(found))
-    _render(study, found, progress_line(study))
+        part.write_bytes(orjson.dumps(outcomes))
+    _render(study, outcomes, progress_line(study))
 
 
 def _render(
-    study: SweepStudy, found: dict[str, Outcome], line: str, *, ended: bool = False, leads: str = ""
+    study: SweepStudy, outcomes: dict[str, Outcome], line: str, *, ended: bool = False, leads: str = ""
 ) -> None:
-    largest = max((rate for status, rate, _ in found.values() if status == "ok" and rate), default=0.0)
+    largest = max((rate for status, rate, _ in outcomes.values() if status == "ok" and rate), default=0.0)
     deployments = study.grid.deployments
     columns = list(dict.fromkeys(cell.cell_path for cell in study.grid.cells))
     under_way = read_progress(study.folder).get("deployments", ())
@@ -94,7 +94,7 @@ def _render(
     for path in sorted(deployments, key=study.grid.priorities.__getitem__, reverse=True):
         planned = {cell.cell_path for cell in deployments[path]}
         cells = [
-            _shown(found.get(f"{path}/{name}"), largest) if name in planned else None for name in columns
+            _shown(outcomes.get(f"{path}/{name}"), largest) if name in planned else None for name in columns
         ]
         rows.append({"name": path, "cells": cells, "measuring": path in under_way and not ended})
     content = {"name": study.folder.name, "line": line, "ended": ended, "leads": leads, "refresh": _REFRESH}

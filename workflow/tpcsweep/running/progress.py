@@ -128,10 +128,12 @@ class JobProgress:
         if not statuses.total():
             return
         rates = [rate for status, rate, _ in self._ended.values() if status == "ok" and rate is not None]
-        found = Counter(f for *_, flags in self._ended.values() for f in graded(flags, "warning", "invalid"))
+        flags_raised = Counter(
+            f for *_, flags in self._ended.values() for f in graded(flags, "warning", "invalid")
+        )
         reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
         states = "".join(f", {count} {word}" for word, count in statuses.items() if count and word != "ok")
-        warnings = "".join(f", {count} {FLAGS[flag].label}" for flag, count in found.items())
+        warnings = "".join(f", {count} {FLAGS[flag].label}" for flag, count in flags_raised.items())
         took = time.monotonic() - self._began
         cells = f"{self._deployment}: {counted(statuses.total(), 'cell')}"
         self.print_line(f"{cells}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}")

@@ -206,8 +206,8 @@ class _Job:
         """
         self._shown.show_throughput(None, 0.0)
         provenance: Provenance = {"started": cell_files.utc_timestamp(), **origin}
-        asked, how = task.cell.parameters, self._study.sweep.measurement
-        measured = self._testbed.measure(site, asked, how, task.prefix, self._shown.show_throughput)
+        parameters, how = task.cell.parameters, self._study.sweep.measurement
+        measured = self._testbed.measure(site, parameters, how, task.prefix, self._shown.show_throughput)
         measured = kept = dataclasses.replace(measured, provenance=provenance)
         if task.earlier is not None:
             kept = better_measurement(task.earlier, measured)
@@ -227,9 +227,9 @@ def _tasks(study: SweepStudy, deployment: str) -> list[Task]:
 
 def _arriving(cell: Cell, seconds: float) -> int:
     """Return the largest size in bytes of a cell's files in memory, if it takes `seconds`."""
-    asked = cell.parameters
-    files = count_files(asked.layer, asked.streams, "sparse").memory * asked.file_size
-    return min(files, round(asked.bandwidth * BYTES * seconds))
+    parameters = cell.parameters
+    files = count_files(parameters.layer, parameters.streams, "sparse").memory * parameters.file_size
+    return min(files, round(parameters.bandwidth * BYTES * seconds))
 
 
 def cells_to_retry(measurements: Sequence[CellResult], share: float) -> list[int]:

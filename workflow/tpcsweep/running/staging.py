@@ -168,9 +168,9 @@ def list_holes(study: SweepStudy, rejected: Mapping[Path, str]) -> list[Hole]:
             return rejected[file]
         return cell_files.unmeasured_reason(file) or ("" if file.exists() else "the file was missing")
 
-    found = _grouped((cell, why(cell)) for cell in study.grid.cells)
-    _write_holes(study, found)
-    return found
+    holes = _grouped((cell, why(cell)) for cell in study.grid.cells)
+    _write_holes(study, holes)
+    return holes
 
 
 def _grouped(reasons: Iterable[tuple[Cell, str]]) -> list[Hole]:
@@ -182,5 +182,5 @@ def _grouped(reasons: Iterable[tuple[Cell, str]]) -> list[Hole]:
     return [Hole(deployment, tuple(cells), reason) for (deployment, reason), cells in paths.items()]
 
 
-def _write_holes(study: SweepStudy, found: Iterable[Hole]) -> None:
-    write_json(study.folder / FILE, [hole._asdict() for hole in found])
+def _write_holes(study: SweepStudy, holes: Iterable[Hole]) -> None:
+    write_json(study.folder / FILE, [hole._asdict() for hole in holes])

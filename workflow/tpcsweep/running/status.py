@@ -47,20 +47,20 @@ class Status:
 
 
 def count_cells(study: SweepStudy) -> Status:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     tried = {path for hole in staging.holes(study.folder) for path in hole.cells}
     for path, content in current_contents(study):
         if content is None:
-            found["not_measured" if path in tried else "left"] += 1
+            counts["not_measured" if path in tried else "left"] += 1
             continue
         well = content.status == "ok"
-        found["measured" if well else "failed"] += 1
-        found["flagged"] += well and bool(graded(content.flags, "warning", "invalid"))
-    return Status(*(found[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
+        counts["measured" if well else "failed"] += 1
+        counts["flagged"] += well and bool(graded(content.flags, "warning", "invalid"))
+    return Status(*(counts[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
 
 
 def flagged_files(study: SweepStudy, flag: str) -> list[Path]:
-    paths = (path for path, found in current_contents(study) if found and flag in found.flags)
+    paths = (path for path, content in current_contents(study) if content and flag in content.flags)
     files = (study.folder / "cells" / f"{path}.json" for path in paths)
     return [file for file in files if file.exists()]  # a new cell exists only in staging
 

@@ -94,13 +94,13 @@ class Studies(dict[str, Study]):
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
-            found = cls(config)
-            for study in found.sweeps:
-                if study.testbed.simulated or found.stale[study.folder.name]:
+            loaded = cls(config)
+            for study in loaded.sweeps:
+                if study.testbed.simulated or loaded.stale[study.folder.name]:
                     require_supported(study)
         except (ConfigurationError, run_lock.ResultsError) as error:
             sys.exit(str(error))
-        return found
+        return loaded
 
     @property
     def sweeps(self) -> list[SweepStudy]:

@@ -58,13 +58,13 @@ def fold_study(study: SweepStudy, output: Path, processes: int = 1) -> None:
         _write(folding.fold(files, grid.axes, specs, processes, attributes, reasons.__setitem__), output)
     except reduction.DatasetError as error:
         refused = error
-    found = staging.list_holes(study, reasons)
+    holes = staging.list_holes(study, reasons)
     if staging.CLEARS_AT_END not in os.environ:
         staging.clear_unmeasured(study)
     if refused:
-        if sum(len(hole.cells) for hole in found) < len(grid.cells):
+        if sum(len(hole.cells) for hole in holes) < len(grid.cells):
             raise refused
-        why = "; ".join(dict.fromkeys(hole.why for hole in found))
+        why = "; ".join(dict.fromkeys(hole.why for hole in holes))
         raise reduction.DatasetError(f"no cell was measured: {why}; run snakemake again")
     staging.empty(study)
 
@@ -80,13 +80,13 @@ def fold_snapshot(study: SweepStudy, output: Path, processes: int = 1) -> None:
     for attempt in itertools.count(1):
         sources: Iterable[Source] = ()
         if study.testbed.simulated:
-            sources, cells, found = folding.cell_lines(study.cells_file, count), grid.cells, count
+            sources, cells, known = folding.cell_lines(study.cells_file, count), grid.cells, count
         else:
             files = {file: cell for cell in grid.cells if (file := staging.current_file(study, cell))}
-            sources, cells, found = files, tuple(files.values()), len(files)
-        if not found:
+            sources, cells, known = files, tuple(files.values()), len(files)
+        if not known:
             raise reduction.DatasetError("no cell is measured yet")
-        partial = {} if found == count else {"partial": f"{found} of {count} cells"}
+        partial = {} if known == count else {"partial": f"{known} of {count} cells"}
         specs = (cell_spec(study, cell) for cell in cells)
         try:
             content = folding.fold(sources, grid.axes, specs, processes, {**study.attributes, **partial})

@@ -134,21 +134,21 @@ def studies(config: Mapping[str, Any], root: Path, only: str | None = None) -> d
     problems: list[Problem] = []
     read = [_attempt(problems, partial(_load, name, settings, root)) for name in names]
     raise_any(dict.fromkeys(problems))
-    found = [study for study in read if study is not None]
-    for folder, times in Counter(study.folder.name for study in found).items():
+    valid = [study for study in read if study is not None]
+    for folder, times in Counter(study.folder.name for study in valid).items():
         if times > 1:
             raise refused("sweep", f"{folder} {times} times", "each sweep once", CONFIG_FILE)
-    return {study.folder.name: study for study in found}
+    return {study.folder.name: study for study in valid}
 
 
 def load(config: Mapping[str, Any], root: Path) -> SweepStudy:
     """Load a single sweep with `studies`. Raises ConfigurationError for several sweeps and for a dataset."""
-    found = list(studies(config, root).values())
-    if len(found) > 1:
-        raise refused("sweep", ", ".join(study.name for study in found), "one sweep", CONFIG_FILE)
-    if not isinstance(found[0], SweepStudy):
+    loaded = list(studies(config, root).values())
+    if len(loaded) > 1:
+        raise refused("sweep", ", ".join(study.name for study in loaded), "one sweep", CONFIG_FILE)
+    if not isinstance(loaded[0], SweepStudy):
         raise refused("dataset", quoted(config.get("dataset")), "a sweep", CONFIG_FILE)
-    return found[0]
+    return loaded[0]
 
 
 def _require_no_sweep(folder: Path, dataset: Path) -> None:
@@ -189,20 +189,20 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> SweepStudy:
     sweep_name, testbed_name = _parts(name, settings, root)
     problems: list[Problem] = []
     sweep = _attempt(problems, lambda: _read("sweep", sweep_name, root))
-    asked = sweep and _attempt(problems, lambda: validated(Sweep, sweep.content, sweep.shown))
+    valid_sweep = sweep and _attempt(problems, lambda: validated(Sweep, sweep.content, sweep.shown))
     testbed = _attempt(problems, lambda: _read("testbed", testbed_name, root))
     on = testbed and _attempt(problems, lambda: _testbed(testbed, root))
     cited = _attempt(problems, lambda: citation.read_in(root))
     raise_any(problems)
-    assert sweep and asked and testbed and on
+    assert sweep and valid_sweep and testbed and on
     with in_file(sweep.shown):
         if settings.scale is not None:
-            asked = scaled(asked, settings.scale, on.kind)
-        grid = expand(asked, on.defaults(selected_parameters(asked.parameters)))
+            valid_sweep = scaled(valid_sweep, settings.scale, on.kind)
+        grid = expand(valid_sweep, on.defaults(selected_parameters(valid_sweep.parameters)))
     given = {"sweep": sweep_name, "testbed": testbed_name, "results": settings.results}
     return SweepStudy(
         name=_study_name(sweep.name, settings.scale),
-        sweep=asked,
+        sweep=valid_sweep,
         sweep_file=sweep.shown,
         testbed_name=testbed.name,
         testbed=on,
@@ -233,7 +233,7 @@ def _known(key: str, root: Path) -> list[Path]:
 
 def _read(key: str, name: str, root: Path) -> _File:
     """Read a file by name or path. Its stem must be a word, because it names results."""
-    known, asked = _known(key, root), "" if key == "import" else CONFIG_FILE
+    known, named_in = _known(key, root), "" if key == "import" else CONFIG_FILE
     if name.endswith(".yaml"):
         path = _ours_or_shipped(root, Path(name), is_file)
     else:
@@ -243,9 +243,9 @@ def _read(key: str, name: str, root: Path) -> _File:
         names = sorted(file.stem for folder in known for file in folder.glob("*.yaml"))
         place = " and ".join(f"config/{folder}" for folder in _FOLDERS[key])
         known_names = f"{suggest(name, names, _LISTED, place)}, or " if names else ""
-        raise refused(key, quoted(name), f"{known_names}the path of a file that ends in .yaml", asked)
+        raise refused(key, quoted(name), f"{known_names}the path of a file that ends in .yaml", named_in)
     if not re.fullmatch(WORD, path.stem):
-        raise refused(key, quoted(name), f"a file name of {NAME_CHARACTERS}", asked)
+        raise refused(key, quoted(name), f"a file name of {NAME_CHARACTERS}", named_in)
     roots = (here for here in (root, SHIPPED) if path.is_relative_to(here))
     shown = str(next((path.relative_to(here) for here in roots), path))
     return _File(path.stem, shown, path, read_yaml(path, shown))

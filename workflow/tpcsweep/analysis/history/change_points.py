@@ -62,9 +62,9 @@ class Change:
     @property
     def directions(self) -> set[str]:
         """Direction of the overall mean and of single cells: "slower", "faster" or both."""
-        found = {self.overall.verdict, *self.comparison.cells["verdict"]}
+        verdicts = {self.overall.verdict, *self.comparison.cells["verdict"]}
         # A change found by all cells at once may be significant in none of them; its sign then decides.
-        return found & {SLOWER, FASTER} or {SLOWER if self.overall.ratio < 1 else FASTER}
+        return verdicts & {SLOWER, FASTER} or {SLOWER if self.overall.ratio < 1 else FASTER}
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHisto
         raise HistoryError(f"there is no run that a history can use{': ' if reasons else ''}{reasons}")
     cells = join_runs(runs)
     logs, mean = log_throughput(cells), mean_cell(cells)
-    found, before = changes(logs), changes(logs[:-1])
-    sides = [{REPETITION: slice(*side)} for side in itertools.pairwise([0, *found, len(runs)])]
+    places, before = changes(logs), changes(logs[:-1])
+    sides = [{REPETITION: slice(*side)} for side in itertools.pairwise([0, *places, len(runs)])]
     located = [
         Change(
             place,
@@ -131,7 +131,7 @@ def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHisto
             not any(abs(place - earlier) < FEWEST_RUNS_BETWEEN for earlier in before),
             changed_settings(runs[place - 1], runs[place]),
         )
-        for (place, p), (first, then) in zip(found.items(), itertools.pairwise(sides), strict=True)
+        for (place, p), (first, then) in zip(places.items(), itertools.pairwise(sides), strict=True)
     ]
     return SweepHistory(runs, left_out, cells, located, _broken(cells))
 
@@ -192,8 +192,8 @@ def changed_settings(before: Run, after: Run) -> list[Difference]:
         {name: axis_text(name, value) for name, value in run.parameters.items()} | dict(run.made_with)
         for run in (before, after)
     )
-    found = (Difference(name, ours.get(name, ""), theirs.get(name, "")) for name in (ours | theirs))
-    return [each for each in found if each.before != each.after]
+    recorded = (Difference(name, ours.get(name, ""), theirs.get(name, "")) for name in (ours | theirs))
+    return [each for each in recorded if each.before != each.after]
 
 
 def _names(cells: xr.Dataset) -> list[str]:
@@ -252,8 +252,8 @@ def _cut(signal: pd.DataFrame) -> list[int]:
     scatter = _MAD * signal.diff().abs().median() / np.sqrt(2)
     scaled = ((signal - signal.median()) / scatter.where(scatter > 0, np.inf)).fillna(0.0).to_numpy()
     penalty = float(stats.chi2.isf(1 / len(signal), signal.shape[1]))
-    found = ruptures.KernelCPD(kernel="linear", min_size=FEWEST_RUNS_BETWEEN).fit(scaled).predict(pen=penalty)
-    return [int(place) for place in found[:-1]]
+    ends = ruptures.KernelCPD(kernel="linear", min_size=FEWEST_RUNS_BETWEEN).fit(scaled).predict(pen=penalty)
+    return [int(place) for place in ends[:-1]]
 
 
 def _test(used: pd.DataFrame, mean: pd.DataFrame, first: int, place: int, end: int) -> tuple[bool, float]:
@@ -275,6 +275,6 @@ def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
         side.agg(name).to_numpy(float) for side in (before, after) for name in ("mean", "std", "count")
     ]
     with np.errstate(all="ignore"):
-        found = stats.ttest_ind_from_stats(*figures)
-    p = np.asarray(found.pvalue, float)
+        test = stats.ttest_ind_from_stats(*figures)
+    p = np.asarray(test.pvalue, float)
     return float(np.min(np.where(np.isfinite(p), p, 1.0)))

@@ -118,8 +118,8 @@ def choose(
     errors = _errors(predictions, float(observations.throughput.max()))
     units = luck_units(observations)
     inside = predictions[predictions["inside"]]
-    asked = next((part for part in (inside[inside["kind"] == "run"], inside) if len(part)), predictions)
-    tied = _scores(_losses(asked, units)).query("tied")["model"]  # in the order of their scores
+    held_out = next((part for part in (inside[inside["kind"] == "run"], inside) if len(part)), predictions)
+    tied = _scores(_losses(held_out, units)).query("tied")["model"]  # in the order of their scores
     best = str(min(tied, key=lambda name: name not in LEARNED, default=""))
     return Choice(errors, _scores(_losses(predictions, units)), best, problems)
 

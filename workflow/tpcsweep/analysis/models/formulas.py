@@ -122,8 +122,8 @@ def _rao_ramp(points: Points, base: float, rate: float, duration: float) -> Floa
 
 
 def _ranges(points: Points, rate: float, idle: float, efficiency: float) -> Floats:
-    asked = np.where(points["tcp_streams"] > 1, RANGE, points["file_size"])
-    waiting = idle * points["rtt"] / (GBIT_PER_MS * asked)  # s/Gbit
+    requested = np.where(points["tcp_streams"] > 1, RANGE, points["file_size"])
+    waiting = idle * points["rtt"] / (GBIT_PER_MS * requested)  # s/Gbit
     return np.minimum(efficiency * points["bandwidth"], connections(points) / (1 / rate + waiting))
 
 

@@ -28,8 +28,8 @@ def draw(answer: Plan) -> Figure:
     _throughput(axes[0], answer, setting)
     if both:
         _map(figure, axes[1], answer)
-    asked = f"{show(answer.target, RATE)} with {show(answer.probability, FRACTION)}"
-    add_header(figure, f"{asked}: {answer.verdict}", [answer.data, _fixed(answer), *answer.notes])
+    question = f"{show(answer.target, RATE)} with {show(answer.probability, FRACTION)}"
+    add_header(figure, f"{question}: {answer.verdict}", [answer.data, _fixed(answer), *answer.notes])
     return figure
 
 

@@ -73,10 +73,10 @@ def parse_stat(text: bytes) -> Process:
 
 def with_descendants(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
     """Return the existing processes among `roots`, and all their descendants."""
-    found = set(roots) & processes.keys()
-    while new := {pid for pid, process in processes.items() if process.parent in found} - found:
-        found |= new
-    return found
+    descendants = set(roots) & processes.keys()
+    while new := {pid for pid, process in processes.items() if process.parent in descendants} - descendants:
+        descendants |= new
+    return descendants
 
 
 class ProcessTable:
@@ -89,11 +89,11 @@ class ProcessTable:
     def read(self) -> Mapping[int, Process]:
         now = time.monotonic()
         if now - self._when >= REUSE_SECONDS:
-            found = {}
+            processes = {}
             for entry in os.scandir("/proc"):
                 stat = f"{entry.path}/stat"  # the process may end meanwhile
                 if entry.name.isdigit():
                     with suppress(FileNotFoundError, ProcessLookupError), open(stat, "rb", 0) as file:  # noqa: PTH123
-                        found[int(entry.name)] = parse_stat(file.read())
-            self._processes, self._when = found, now
+                        processes[int(entry.name)] = parse_stat(file.read())
+            self._processes, self._when = processes, now
         return self._processes

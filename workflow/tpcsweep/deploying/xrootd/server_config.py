@@ -106,8 +106,8 @@ class SideServers(NamedTuple):
 
     def urls(self, endpoint: str) -> list[str]:
         """Return the URLs for the client: the redirector's, or those of all origins."""
-        asked = (self.redirector,) if endpoint == "redirector" and self.redirector else self.origins
-        return [server.url for server in asked]
+        contacted = (self.redirector,) if endpoint == "redirector" and self.redirector else self.origins
+        return [server.url for server in contacted]
 
 
 def place_of(address: str, port: int) -> str:

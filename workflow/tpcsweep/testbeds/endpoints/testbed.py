@@ -158,12 +158,12 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
     for role, door in doors.items():
         url = getattr(pair, role).urls[0]
         server = door.server(url)
-        found = recognized(server)
+        implementation = recognized(server)
         hosts[role] = url.split("/")[2] or LOCAL
         described[role] = {
             "urls": list(getattr(pair, role).urls),
             "server": server,
-            "implementation": found.name if found else "",
+            "implementation": implementation.name if implementation else "",
         }
     return {
         **provenance.machine(),

@@ -204,8 +204,10 @@ class _Trial:
         if not door.lists(url):
             raise UnusableEndpointError("no such folder")
         server = door.server(url)
-        found = recognized(server) if isinstance(door, HttpDoors) else None
-        return f"{found.name}: {found.note}" if found else server or "unknown server"
+        implementation = recognized(server) if isinstance(door, HttpDoors) else None
+        return (
+            f"{implementation.name}: {implementation.note}" if implementation else server or "unknown server"
+        )
 
     def _make(self, role: str) -> None:
         self._begun[role] = self._folders[role]
@@ -222,9 +224,9 @@ class _Trial:
             raise UnusableEndpointError("no such file")
 
     def _downloaded(self, role: str, file: OwnFile) -> None:
-        if (found := self._doors[role].download(file.url)) != CONTENT:
+        if (content := self._doors[role].download(file.url)) != CONTENT:
             other = "other bytes than were uploaded"
-            has = other if len(found) == len(CONTENT) else f"{len(found)} of {len(CONTENT)} bytes"
+            has = other if len(content) == len(CONTENT) else f"{len(content)} of {len(CONTENT)} bytes"
             raise UnusableEndpointError(has)
 
     def _checksum(self, role: str, file: OwnFile) -> str:
@@ -310,8 +312,8 @@ def _port(where: SplitResult) -> int:
 
 
 def _resolved(where: SplitResult) -> str:
-    found = socket.getaddrinfo(where.hostname, _port(where), type=socket.SOCK_STREAM)
-    return ", ".join(dict.fromkeys(str(address[4][0]) for address in found))
+    addresses = socket.getaddrinfo(where.hostname, _port(where), type=socket.SOCK_STREAM)
+    return ", ".join(dict.fromkeys(str(address[4][0]) for address in addresses))
 
 
 def _connected(where: SplitResult) -> str:

@@ -54,11 +54,11 @@ def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = 
     def chosen(job: V1Job) -> list[str]:
         return (metadata.object_metadata(job).annotations or {}).get(metadata.NODES, "").splitlines()
 
-    found = [job for job in jobs if not set(nodes).isdisjoint(chosen(job))]
+    using = [job for job in jobs if not set(nodes).isdisjoint(chosen(job))]
     if before:
         own = metadata.object_name(before)
-        found = [job for job in found if metadata.object_name(job) != own and created(job) <= created(before)]
-    return list(map(metadata.deployment_text, found))
+        using = [job for job in using if metadata.object_name(job) != own and created(job) <= created(before)]
+    return list(map(metadata.deployment_text, using))
 
 
 def reap(cluster: Cluster) -> list[str]:

@@ -34,10 +34,10 @@ def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
         fit.append({host for host, node in nodes.items() if not _barrier(node, placed, passing=False)})
         ready.append({host for host, node in nodes.items() if not _barrier(node, placed)})
         counts.append(f"{_labels(placed) or 'no label'}: {len(nodes)}, {len(fit[-1])} of them tolerated")
-    found = disjoint(*fit)
-    usable = [pair for pair in found if pair[0] in ready[0] and pair[1] in ready[1]]
+    pairs = disjoint(*fit)
+    usable = [pair for pair in pairs if pair[0] in ready[0] and pair[1] in ready[1]]
     if not usable:
-        words = f"no pair of nodes is ready, of {len(found)}; nodes found: {', '.join(counts)}"
+        words = f"no pair of nodes is ready, of {len(pairs)}; nodes found: {', '.join(counts)}"
         raise ClusterError(f"paths.each: {words}")
     return tuple(_between(each, *hosts) for hosts in usable)
 

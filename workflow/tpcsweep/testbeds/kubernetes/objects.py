@@ -361,8 +361,8 @@ def _container(name: str, image: str, settings: Kubernetes, module: str, *argume
 
 def _manifest(part: str, **values: Any) -> Tree:
     """Return a part of MANIFESTS with values for its $names."""
-    found: Tree = _filled(MANIFESTS[part], {**FILLED, **values})
-    return found
+    tree: Tree = _filled(MANIFESTS[part], {**FILLED, **values})
+    return tree
 
 
 def _filled(manifest: Any, values: Mapping[str, Any]) -> Any:

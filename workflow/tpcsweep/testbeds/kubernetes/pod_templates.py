@@ -76,13 +76,13 @@ def template_field(template: Any, *place: str) -> Any:
 
 
 def node_selector(template: Tree) -> dict[str, str]:
-    found = template_field(template, "spec", "nodeSelector")
-    return dict(found) if isinstance(found, Mapping) else {}
+    selector = template_field(template, "spec", "nodeSelector")
+    return dict(selector) if isinstance(selector, Mapping) else {}
 
 
 def containers(template: Tree) -> list[Mapping[str, Any]]:
-    found = template_field(template, "spec", "containers")
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+    containers = template_field(template, "spec", "containers")
+    return [each for each in containers if isinstance(each, Mapping)] if isinstance(containers, list) else []
 
 
 def resources(template: Tree, of: str, kind: str) -> dict[str, Any]:

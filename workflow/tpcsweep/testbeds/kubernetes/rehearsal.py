@@ -75,11 +75,11 @@ def distinct_jobs(
     study: SweepStudy, pairs: Sequence[Pair], naming: Naming = NAMING
 ) -> list[tuple[str, k8s.V1Job]]:
     """Return the Jobs of a sweep whose pods differ in more than names, each with a name for people. Pure."""
-    found: dict[str, tuple[str, k8s.V1Job]] = {}
+    distinct: dict[str, tuple[str, k8s.V1Job]] = {}
     for wanted, jobs in _deployments(study, pairs, naming):
         for job in jobs:
-            found.setdefault(_likeness(job), (_name(job, naming, wanted), job))
-    return list(found.values())
+            distinct.setdefault(_likeness(job), (_name(job, naming, wanted), job))
+    return list(distinct.values())
 
 
 def findings(cluster: Cluster, study: SweepStudy, pairs: Sequence[Pair], naming: Naming) -> Iterator[Finding]:
@@ -104,14 +104,14 @@ def findings(cluster: Cluster, study: SweepStudy, pairs: Sequence[Pair], naming:
         yield Finding(cluster.namespace, "sysctls", "skipped", why)
 
 
-def exceeded(quota: k8s.V1ResourceQuota, asked: Usage) -> list[str]:
+def exceeded(quota: k8s.V1ResourceQuota, usage: Usage) -> list[str]:
     """Return the resources of which a deployment needs more than a quota leaves. Pure."""
     status = quota.status or k8s.V1ResourceQuotaStatus()
     hard, used = status.hard or {}, status.used or {}
     return [
-        f"{name}: {asked[name].normalize():f} asked, {used.get(name, '0')} of {limit} used"
+        f"{name}: {usage[name].normalize():f} asked, {used.get(name, '0')} of {limit} used"
         for name, limit in hard.items()
-        if name in asked and asked[name] + resource_amount(used.get(name, "0")) > resource_amount(limit)
+        if name in usage and usage[name] + resource_amount(used.get(name, "0")) > resource_amount(limit)
     ]
 
 

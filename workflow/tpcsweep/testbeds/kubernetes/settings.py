@@ -180,20 +180,20 @@ class Kubernetes(Settings):
 
     def _of_pods(self) -> Iterator[Fault]:
         """Yield the faults of all sides, each once, located in the pair or the testbed that sets the value."""
-        found: dict[tuple[str | int, ...], tuple[str, str]] = {}
+        problems: dict[tuple[str | int, ...], tuple[str, str]] = {}
         for index, (given, pair) in enumerate(zip(self.paths.declared, self.pairs, strict=True)):
             place = ("paths", *self.paths.place(index))
             if self.paths.kind == "netem" and given.bandwidth is not None and given.bandwidth > LARGEST:
-                found[*place, "bandwidth"] = show(given.bandwidth, RATE), _EMULATED
+                problems[*place, "bandwidth"] = show(given.bandwidth, RATE), _EMULATED
             for name, side in pair.sides:
                 own_fields = getattr(given, name).model_fields_set
                 for key, value, allowed in faults(side, self.paths.kind, host_network=self.host_network):
                     where = (*place, name) if key[0] in own_fields else (name,)
-                    found.setdefault((*where, *key), (value, allowed))
+                    problems.setdefault((*where, *key), (value, allowed))
         for name in ("source", "destination"):
             for own in sorted({"network", "addresses", "origins"} & getattr(self, name).model_fields_set):
-                found[name, own] = "a key of a pair", "nothing: write it in each of paths.pairs"
-        yield from ((place, *words) for place, words in found.items())
+                problems[name, own] = "a key of a pair", "nothing: write it in each of paths.pairs"
+        yield from ((place, *words) for place, words in problems.items())
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
@@ -235,8 +235,8 @@ class Kubernetes(Settings):
     def defaults(self, given: Given = MappingProxyType({})) -> dict[str, Value]:
         """Return defaults for a sweep, from the first pair with one of its RTTs, or the first pair."""
         rtts = given.get("rtt")
-        asked = rtts if isinstance(rtts, tuple) else (rtts,)
-        first = next((pair for pair in self.pairs if pair.rtt in asked), self.pairs[0])
+        wanted_rtts = rtts if isinstance(rtts, tuple) else (rtts,)
+        first = next((pair for pair in self.pairs if pair.rtt in wanted_rtts), self.pairs[0])
         values: dict[str, Value] = {"mtu": first.mtu, "congestion_control": self.congestion_controls[0]}
         if self.paths.kind != "netem":
             values |= {"rtt": first.rtt, "bandwidth": first.bandwidth}

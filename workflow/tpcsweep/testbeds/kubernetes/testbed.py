@@ -147,13 +147,13 @@ def first_free(jobs: Sequence[V1Job], pairs: Sequence[Pair], preferred_place: in
 
     Raises OccupiedError if there is none.
     """
-    found: dict[str, None] = {}
+    users: dict[str, None] = {}
     for index in range(preferred_place, preferred_place + len(pairs)):
         pair = pairs[index % len(pairs)]
         if not (using := deployments.users(jobs, objects.chosen_nodes(pair))):
             return pair
-        found |= dict.fromkeys(using)
-    first, *others = found
+        users |= dict.fromkeys(using)
+    first, *others = users
     raise OccupiedError(f"{first} and {len(others)} more" if others else first)
 
 
@@ -207,7 +207,7 @@ def common_release(releases: Mapping[str, AgentAnswer]) -> AgentAnswer:
 
 def rehearse(study: SweepStudy) -> None:
     """Raise ClusterError if the API server would refuse a pod of a sweep."""
-    cluster, pairs, naming = _asked(rehearsal.settings_of(study))
+    cluster, pairs, naming = _cluster_and_pairs(rehearsal.settings_of(study))
     for name, job in rehearsal.distinct_jobs(study, pairs, naming):
         if refusal := rehearsal.refusal(cluster, job):
             raise PodError(f"{cluster.name}: {name}: {refusal}", final=True)
@@ -224,7 +224,7 @@ def manifests(study: SweepStudy) -> list[dict[str, Any]]:
 def check(study: SweepStudy) -> Iterator[Finding]:
     settings, name = rehearsal.settings_of(study), study.testbed_name
     try:
-        cluster, pairs, naming = _asked(settings)
+        cluster, pairs, naming = _cluster_and_pairs(settings)
     except ClusterError as error:
         yield Finding(name, "cluster", "failed", str(error))
         return
@@ -238,7 +238,7 @@ def check(study: SweepStudy) -> Iterator[Finding]:
         yield Finding(settings.image, "image", "ok")
 
 
-def _asked(settings: Kubernetes) -> tuple[Cluster, tuple[Pair, ...], Naming]:
+def _cluster_and_pairs(settings: Kubernetes) -> tuple[Cluster, tuple[Pair, ...], Naming]:
     """Return a testbed's cluster, its pairs, and names for a rehearsal. Raises ClusterError."""
     cluster = api.connect_cluster(settings)
     naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
@@ -287,15 +287,15 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     addresses = {server.name: pod_address(pods.by_name[server.name]) for server in pods.servers}
     agents = {server.name: place_of(addresses[server.name], server.ports.agent) for server in pods.servers}
     with pods.kubelet_synced():
-        asked = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
-        described = {CLIENT: session.ask("connect", **asked)}
+        arguments = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
+        described = {CLIENT: session.ask("connect", **arguments)}
     for server in pods.servers if settings.host_network else ():  # they use addresses of their nodes
         session.tell([server.name], "own", address=server.address)
         if server.role == "server" and server.manager:
             session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
     for side, other in OTHERS:
-        asked = {"target": TARGETS[side], "peers": sides[other].addresses, "sysctls": RECORDED_SYSCTLS}
-        described |= session.tell(sides[side].names, "describe", **asked)
+        arguments = {"target": TARGETS[side], "peers": sides[other].addresses, "sysctls": RECORDED_SYSCTLS}
+        described |= session.tell(sides[side].names, "describe", **arguments)
     needed = objects.sysctls_in_pods(settings, wanted)
     _require_sysctls({name: each["sysctls"] for name, each in described.items() if name != CLIENT}, needed)
     release = common_release(session.tell([server.name for server in pods.servers], "release"))
@@ -343,9 +343,9 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     return site
 
 
-def _require_sysctls(found: Mapping[str, Mapping[str, str]], needed: Mapping[str, str]) -> None:
+def _require_sysctls(sysctls: Mapping[str, Mapping[str, str]], needed: Mapping[str, str]) -> None:
     """Raise PathError for the first origin whose sysctls, by its name, are not those needed."""
-    for origin, values in found.items():
+    for origin, values in sysctls.items():
         for name, why in mismatches(needed, values):
             parameter = parameters_by_sysctl(objects.KIND)[name]
             fix = f"choose a value of {parameter} that the node keeps"
@@ -394,8 +394,8 @@ def _provenance(
 
 def _cpu_limit(pod: V1Pod, container: str) -> float:
     assert pod.spec
-    [found] = [each for each in pod.spec.containers if each.name == container]
-    limit = found.resources and (found.resources.limits or {}).get(CPU)
+    [spec] = [each for each in pod.spec.containers if each.name == container]
+    limit = spec.resources and (spec.resources.limits or {}).get(CPU)
     return float(resource_amount(limit)) if limit else math.nan
 
 

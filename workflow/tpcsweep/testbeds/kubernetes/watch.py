@@ -245,6 +245,6 @@ class PodWatch:
     def _ask(self, listing: Callable[..., Any], **selector: str) -> list[Any]:
         """Return objects that only improve a message; none if the server does not answer."""
         with contextlib.suppress(ClusterError):
-            found = call(listing, self._cluster.namespace, seconds=0, _request_timeout=ASK, **selector)
-            return list(found.items)
+            page = call(listing, self._cluster.namespace, seconds=0, _request_timeout=ASK, **selector)
+            return list(page.items)
         return []

@@ -223,8 +223,8 @@ class _Deployment:
             command = ["sysctl", "--quiet", "--write", *settings]
             name = self.processes.name(node)
             self.commands.run(namespace_command(name, command))
-            found = call_in_namespace(name, partial(in_force, values))
-            if wrong := [why for _, why in mismatches(values, found)]:
+            actual = call_in_namespace(name, partial(in_force, values))
+            if wrong := [why for _, why in mismatches(values, actual)]:
                 raise DeploymentError(f"{node}: {'; '.join(wrong)}: this kernel does not keep the value")
         near, far = (
             (self.processes.name(router), f"{topology.LINK[side]}/30")
@@ -303,9 +303,11 @@ class _Deployment:
         machine = provenance.machine()
         quotas: dict[str, dict[str, float] | None] = {}
         for name, side in sides.items():
-            found = [quota for origin in side.names if (quota := groups[origin].quota())]
-            cores = round(sum(quota.cores for quota in found), 6)
-            quotas[name] = {"cores": cores, "period": found[0].period / 1000} if found else None
+            origin_quotas = [quota for origin in side.names if (quota := groups[origin].quota())]
+            cores = round(sum(quota.cores for quota in origin_quotas), 6)
+            quotas[name] = (
+                {"cores": cores, "period": origin_quotas[0].period / 1000} if origin_quotas else None
+            )
         return {
             **machine,
             "nodes": {"source": machine["host"], "destination": machine["host"]},
@@ -324,8 +326,8 @@ class _Deployment:
         keys = [*parameters_by_sysctl("netns"), *topology.NOTHING_INHERITED, *LARGEST_SOCKET_BUFFERS]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             namespace = self.processes.name(sides[side].names[0])
-            found = call_in_namespace(namespace, partial(in_force, keys))
-            values |= {f"{side}.{key}": value for key, value in found.items()}
+            actual = call_in_namespace(namespace, partial(in_force, keys))
+            values |= {f"{side}.{key}": value for key, value in actual.items()}
             route = self.commands.run(["ip", "-n", namespace, "route", "get", topology.ENTRY[other]]).split()
             control = route[route.index("congctl") + 1] if "congctl" in route else ""
             values[f"{side}.congestion_control"] = control

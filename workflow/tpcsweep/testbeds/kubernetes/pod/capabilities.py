@@ -20,6 +20,6 @@ def lacking(programs: "list[str]", version: "tuple[int, ...]") -> "list[str]":
 
 
 if __name__ == "__main__":
-    found = lacking(sys.argv[1:], tuple(sys.version_info[:3]))
-    if found:
-        sys.exit("the image lacks " + ", ".join(found))
+    lacks = lacking(sys.argv[1:], tuple(sys.version_info[:3]))
+    if lacks:
+        sys.exit("the image lacks " + ", ".join(lacks))

@@ -73,12 +73,12 @@ def share(path: network_path.NetworkPath, origins: int) -> network_path.NetworkP
     return replace(path, bandwidth=path.bandwidth / origins, queue_limit=limit)
 
 
-def emulate(peers: list[str], **asked: Any) -> list[str]:
+def emulate(peers: list[str], **fields: Any) -> list[str]:
     """Emulate a path, with the fields of `NetworkPath`, to the other side's addresses, and return tc's input.
 
     Raises RuntimeError with tc's error, for instance if the kernel lacks sch_netem.
     """
-    path = network_path.NetworkPath(**asked)
+    path = network_path.NetworkPath(**fields)
     interface = interface_to(peers[0])
     lines = commands(interface, path, peers)
     batch, text = ["tc", "-batch", "-"], "\n".join(lines)
