@@ -197,6 +197,8 @@ _RAO_2017 = (
     "N. S. V. Rao, Q. Liu, S. Sen, D. Towsley, G. Vardoyan, R. Kettimuthu, I. Foster, TCP throughput "
     "profiles using measurements over dedicated connections, Proc. HPDC, 2017"
 )
+_MANY_STREAMS = Parameter("a", "s²/Gbit²", "1/√a: throughput of many streams", 1e-7, 1e6, 1.0, "log")
+_FEW_STREAMS = Parameter("b", "s²/Gbit²", "1/√b: throughput of each of few streams", 1e-7, 1e8, 10.0, "log")
 _CONNECTIONS = ("streams", "tcp_streams")
 
 _TABLE = (
@@ -253,11 +255,7 @@ _TABLE = (
         source="D. Lu, Y. Qiao, P. A. Dinda, F. E. Bustamante, Modeling and taming parallel TCP on the wide area "
         "network, Proc. IPDPS, 2005",
         axes=_CONNECTIONS,
-        parameters=(
-            Parameter("a", "s²/Gbit²", "1/√a: throughput of many streams", 1e-7, 1e6, 1.0, "log"),
-            Parameter("b", "s²/Gbit²", "1/√b: throughput of each of few streams", 1e-7, 1e8, 10.0, "log"),
-        ),
-        function=_saturating,
+        parameters=(_MANY_STREAMS, _FEW_STREAMS), function=_saturating,
     ),
     Model(
         name="yildirim", title="Yildirim, Yin, Kosar: full second order",
@@ -265,7 +263,7 @@ _TABLE = (
         source=_YILDIRIM_2011,
         axes=_CONNECTIONS,
         parameters=(
-            Parameter("a", "s²/Gbit²", "1/√a: throughput of many streams", 1e-7, 1e6, 1.0, "log"),
+            _MANY_STREAMS,
             # With b instead of s, most of the parameter space would have roots of negative numbers.
             Parameter("skew", "1", "s = b / 2√(ac): below 0 there is a peak, at √(c/a)/-s streams",
                       -0.999, 10.0, 0.0),
@@ -281,7 +279,7 @@ _TABLE = (
         parameters=(
             Parameter("a", "s²/Gbit²", "how fast throughput saturates", 1e-9, 1e6, 1.0, "log"),
             Parameter("exponent", "1", "c: above 2 there is a peak", 0.1, 6.0, 2.0),
-            Parameter("b", "s²/Gbit²", "1/√b: throughput of each of few streams", 1e-7, 1e8, 10.0, "log"),
+            _FEW_STREAMS,
         ),
         function=_saturating,
     ),

@@ -303,11 +303,9 @@ class _Deployment:
         machine = provenance.machine()
         quotas: dict[str, dict[str, float] | None] = {}
         for name, side in sides.items():
-            origin_quotas = [quota for origin in side.names if (quota := groups[origin].quota())]
-            cores = round(sum(quota.cores for quota in origin_quotas), 6)
-            quotas[name] = (
-                {"cores": cores, "period": origin_quotas[0].period / 1000} if origin_quotas else None
-            )
+            limited = [quota for origin in side.names if (quota := groups[origin].quota())]
+            cores = round(sum(quota.cores for quota in limited), 6)
+            quotas[name] = {"cores": cores, "period": limited[0].period / 1000} if limited else None
         return {
             **machine,
             "nodes": {"source": machine["host"], "destination": machine["host"]},
