@@ -74,9 +74,9 @@ def test_an_entry_is_all_that_a_counter_of_the_network_or_of_a_cgroup_needs(
         "client_bursts": ("1", "client", "cgroup nr_bursts", "total", "sum"),
         "client_system": ("cores", "client", "cgroup system_usec", "rate", "sum"),
     }
-    for name, (units, target, place, kind, combined_by) in entries.items():
+    for name, (units, target, place, kind, aggregation) in entries.items():
         monkeypatch.setitem(
-            QUANTITIES, name, Quantity(name, units, target, tuple(place.split()), kind, combined_by, "")
+            QUANTITIES, name, Quantity(name, units, target, tuple(place.split()), kind, aggregation, "")
         )
     with closing(Network("source", mock.Mock(), 1, ["127.0.0.1"])) as source:
         assert "min_rtt" in source.read() and source.totals().keys() == {"segments"}
@@ -114,7 +114,7 @@ def test_each_place_of_the_table_is_one_that_is_read() -> None:
         assert quantity.place[0] in known | {"machine"}
         assert quantity.target in ("source", "destination", "client", "path", "machine")
         assert quantity.kind in ("state", "rate", "count", "share", "base", "total")
-        assert quantity.combined_by in counters.COMBINED_BY
+        assert quantity.aggregation in counters.AGGREGATES
 
 
 def test_a_stat_is_read_whatever_the_process_calls_itself() -> None:

@@ -50,9 +50,8 @@ def grid_table(study: SweepStudy) -> RenderableType:
     for name, values in grid.axes.items():
         axes.add_row(name, _values(name, values))
     deployments = Table("order", *grid.cells[0].deployment.values, "cells", "with")
-    for order, path in enumerate(
-        sorted(grid.deployments, key=grid.priorities.__getitem__, reverse=True), start=1
-    ):
+    ordered = sorted(grid.deployments, key=grid.priorities.__getitem__, reverse=True)
+    for order, path in enumerate(ordered, start=1):
         cells = grid.deployments[path]
         shown = (show_value(name, value) for name, value in cells[0].deployment.values.items())
         settings = []

@@ -38,7 +38,7 @@ class Quantity(NamedTuple):
     target: str
     place: tuple[str, ...]  # the kind of place, and the names of file, key or field
     kind: str
-    combined_by: str  # how values of several connections and targets become one
+    aggregation: str  # how values of several connections and targets become one
     long_name: str
 
     @property
@@ -53,8 +53,8 @@ class Quantity(NamedTuple):
 
 def _quantities(section: str) -> dict[str, Quantity]:
     return {
-        name: Quantity(name, units, target, tuple(place.split()), kind, combined_by, meaning)
-        for name, (units, target, place, kind, combined_by, meaning) in TABLES[section].items()
+        name: Quantity(name, units, target, tuple(place.split()), kind, aggregation, meaning)
+        for name, (units, target, place, kind, aggregation, meaning) in TABLES[section].items()
     }
 
 

@@ -24,7 +24,7 @@ SHARED = {
 """Places of quantities that targets may share: of targets on one machine, or of one network, one counts."""
 SCALE = {"Gbit/s": GBIT, "ms": 1e3}
 """Factors from bytes per second, and from s, to the units of samples."""
-COMBINED_BY: Mapping[str, Callable[..., Any]] = {
+AGGREGATES: Mapping[str, Callable[..., Any]] = {
     "sum": partial(np.sum, axis=0),
     "mean": partial(np.mean, axis=0),
     "min": partial(np.fmin.reduce, axis=0),
@@ -104,11 +104,11 @@ def quantity_at(readings: Readings, times: NDArray[np.float64], name: str) -> ND
     if not targets:
         return np.full(times.size, math.nan)
     values = _each(readings, times, name, targets)
-    if quantity.combined_by == "mean" and quantity.place[0] == "tcp_info":
+    if quantity.aggregation == "mean" and quantity.place[0] == "tcp_info":
         count = _each(readings, times, "connections", targets)
         total = count.sum(axis=0)
         return np.asarray((np.nan_to_num(values) * count).sum(axis=0) / np.where(total, total, np.nan))
-    return np.asarray(COMBINED_BY[quantity.combined_by](values))
+    return np.asarray(AGGREGATES[quantity.aggregation](values))
 
 
 def _contributors(readings: Readings, quantity: Quantity) -> list[str]:

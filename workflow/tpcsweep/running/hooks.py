@@ -84,7 +84,7 @@ def notify(study: SweepStudy, command: str, ending: Ending, counts: Status) -> s
     if not command:
         return ""
     page = (study.folder / "index.html").absolute()
-    variables = {
+    values = {
         "SWEEP": study.name,
         "TESTBED": study.testbed_name,
         "STATUS": ending,
@@ -92,9 +92,7 @@ def notify(study: SweepStudy, command: str, ending: Ending, counts: Status) -> s
         "PAGE": str(page) if is_file(page) else "",
         **{name.upper(): str(count) for name, count in counts.to_dict().items()},
     }
-    environment = processes.full_environment(
-        **{f"TPCSWEEP_{name}": value for name, value in variables.items()}
-    )
+    environment = processes.full_environment(**{f"TPCSWEEP_{name}": text for name, text in values.items()})
     # A shell, because the line is the user's own, with the user's rights.
     run = processes.run(["/bin/sh", "-c", command], environment, capture_output=False, umask=-1)
     if not run.returncode:

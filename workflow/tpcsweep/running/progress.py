@@ -128,22 +128,18 @@ class JobProgress:
         if not statuses.total():
             return
         rates = [rate for status, rate, _ in self._ended.values() if status == "ok" and rate is not None]
-        flags_raised = Counter(
-            f for *_, flags in self._ended.values() for f in graded(flags, "warning", "invalid")
-        )
+        counts = Counter(f for *_, flags in self._ended.values() for f in graded(flags, "warning", "invalid"))
         reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
         states = "".join(f", {count} {word}" for word, count in statuses.items() if count and word != "ok")
-        warnings = "".join(f", {count} {FLAGS[flag].label}" for flag, count in flags_raised.items())
+        warnings = "".join(f", {count} {FLAGS[flag].label}" for flag, count in counts.items())
         took = time.monotonic() - self._began
         cells = f"{self._deployment}: {counted(statuses.total(), 'cell')}"
         self.print_line(f"{cells}{reached}{states}{warnings}, {took:.0f} s · {self._progress()}")
 
     def _draw(self, text: str) -> None:
         done, total = self._run["done"], max(self._run["cells"], self._run["done"]) or None
-        description = f"{self._sweep} {self._deployment} {text}".rstrip()
-        self._bar.update(
-            self._task, description=description, completed=done, total=total, left=self._progress()
-        )
+        words = f"{self._sweep} {self._deployment} {text}".rstrip()
+        self._bar.update(self._task, description=words, completed=done, total=total, left=self._progress())
         self._bar.refresh()
 
     def _progress(self) -> str:

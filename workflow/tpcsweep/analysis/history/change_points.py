@@ -178,9 +178,8 @@ def _where(comparison: Comparison) -> Iterator[str]:
         for verdict, value, ratio in values[["verdict", "value", "ratio"]].itertuples(index=False):
             by_verdict.setdefault(verdict, []).append(f"{axis_text(axis, value)} ({short(ratio)})")
         if len(by_verdict) > 1:
-            yield f"by {axis}: " + ", ".join(
-                f"{word} at {', '.join(texts)}" for word, texts in by_verdict.items()
-            )
+            parts = (f"{verdict} at {', '.join(texts)}" for verdict, texts in by_verdict.items())
+            yield f"by {axis}: {', '.join(parts)}"
 
 
 def day(run: Run) -> str:

@@ -150,7 +150,7 @@ def configuration(
     """
     asks = authorization != "none"
     manager = server.role == "manager"
-    receiver = f"{LOOPBACK}:{server.ports.monitor}"
+    udp = f"{LOOPBACK}:{server.ports.monitor}"
     macaroons = [
         f"http.gridmap {credentials}/gridmap",
         "http.exthandler xrdmacaroons libXrdMacaroons.so",
@@ -178,11 +178,8 @@ def configuration(
         "http.header2cgi Authorization authz",
         *(macaroons if asks else ()),
         "tpc.trace info error warning",
-        f"xrootd.mongstream tpc use flush 1s send json dflthdr {receiver}",
-        *(
-            f"xrootd.mongstream {stream} use flush {s}s send nohdr {receiver}"
-            for stream, s in _ALARMS.items()
-        ),
+        f"xrootd.mongstream tpc use flush 1s send json dflthdr {udp}",
+        *(f"xrootd.mongstream {stream} use flush {s}s send nohdr {udp}" for stream, s in _ALARMS.items()),
         *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
         # With the root protocol users declare their identity, for networks without strangers. See docs/tools.md.
         *(["xrootd.seclib libXrdSec.so", "sec.protocol unix"] if xrdcp and asks else ()),

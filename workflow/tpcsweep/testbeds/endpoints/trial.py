@@ -204,10 +204,8 @@ class _Trial:
         if not door.lists(url):
             raise UnusableEndpointError("no such folder")
         server = door.server(url)
-        implementation = recognized(server) if isinstance(door, HttpDoors) else None
-        return (
-            f"{implementation.name}: {implementation.note}" if implementation else server or "unknown server"
-        )
+        known = recognized(server) if isinstance(door, HttpDoors) else None
+        return f"{known.name}: {known.note}" if known else server or "unknown server"
 
     def _make(self, role: str) -> None:
         self._begun[role] = self._folders[role]

@@ -174,9 +174,8 @@ def server_job(
     servers["ports"] = [{"containerPort": port} for port in listening]
     agent = _container(AGENT, image, settings, "agent", *([str(placement.port)] if placement.port else []))
     if settings.paths.kind == "netem" and origin:
-        user = (
-            pod_templates.template_field(placement.template, "spec", "securityContext", "runAsUser") or USER
-        )
+        user_field = "spec", "securityContext", "runAsUser"
+        user = pod_templates.template_field(placement.template, *user_field) or USER
         become = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         kept = ["--inh-caps=+net_admin", "--ambient-caps=+net_admin"]
         agent = merged(agent, _manifest("emulating_agent"))

@@ -148,12 +148,7 @@ class Programs(Part):
         return [names.get(parent) for parent in parents].count("xrootd")
 
 
-COMBINED_BY: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "sum": sum,
-    "mean": fmean,
-    "min": min,
-    "max": max,
-}
+AGGREGATES: Mapping[str, Callable[..., float]] = {"sum": sum, "mean": fmean, "min": min, "max": max}
 
 
 class ConnectionTotals:
@@ -182,7 +177,7 @@ class ConnectionTotals:
                 value: float = ended + sum(column)
             else:
                 known = [value for value in column if value != TCP_INFO_UNKNOWN]
-                value = COMBINED_BY[quantity.combined_by](known) if known else math.nan
+                value = AGGREGATES[quantity.aggregation](known) if known else math.nan
             record[quantity.name] = value * unit
         return record
 

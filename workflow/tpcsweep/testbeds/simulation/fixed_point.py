@@ -260,9 +260,7 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
     for number in range(settings.draws):
         p = {name: value[number, 0] if np.ndim(value) else value for name, value in sets.items()}
         figures = solved(cells, p, settings.queues)
-        shaped = {
-            name: np.where(ok, values.reshape(throughput.shape), np.nan) for name, values in figures.items()
-        }
+        shaped = {name: np.where(ok, values.reshape(ok.shape), np.nan) for name, values in figures.items()}
         yield summary.assign({name: (throughput.dims, values) for name, values in shaped.items()})
 
 
