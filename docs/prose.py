@@ -39,6 +39,8 @@ AIMS = {"what": 0.002, "start": 0.01, "rare": 0.0003, "voice": 0.0002}
 NAMES = 0.04
 """Largest share of the names of tests that have a voice or a rare word."""
 ODD_NAME = re.compile(r"_(told|said|hears?|heard|obeys?|performs?|poked|who|whom|whoever|anew|lest)(?=_|$)")
+VAGUE_NAME = re.compile(r"_*(told|said|hear|heard|obey|perform|poked|spots?|agreed|moved)")
+"""Names of the package that hide what they hold: labels, a message, an answer, a placement."""
 FILE = 3
 FEW = 2
 """Places that a short file may have anyway."""
@@ -125,6 +127,16 @@ def odd_names(sources: Mapping[Path, str]) -> list[str]:
     return odd if len(odd) > NAMES * len(names) else []
 
 
+def vague_names(sources: Mapping[Path, str]) -> list[str]:
+    """Return the places where a Python file uses a vague name."""
+    return [
+        f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}: name what it holds"
+        for path, source in sources.items()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.NAME and VAGUE_NAME.fullmatch(token.string)
+    ]
+
+
 def main() -> None:
     """Print every place that is hard to read; exit with 1 if there are too many."""
     files = [
@@ -145,6 +157,7 @@ def main() -> None:
         },
     }
     wrong = odd_names({path: text for path, text in python.items() if path.is_relative_to(ROOT / "tests")})
+    wrong += vague_names(package)
     for name, texts in checked.items():
         wrong += [f"{name}: too many of kind {kind!r}" for kind in too_many(texts, 1, 0)]
         for path, parts in texts.items():
