@@ -238,7 +238,7 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
         another.check_empty()
 
 
-def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_path: Path) -> None:
+def test_a_quota_that_forbids_to_name_other_namespaces_is_named(own: Space, tmp_path: Path) -> None:
     across = {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}
     spec = {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [across]}}
     own.core.create_namespaced_resource_quota(own.name, {"metadata": {"name": "none"}, "spec": spec})

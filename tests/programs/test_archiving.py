@@ -103,7 +103,7 @@ def test_a_crate_has_what_was_found_what_was_asked_for_and_the_software(packed: 
     assert all((packed.folder / part).exists() for part in described)
 
 
-def test_authors_and_licence_are_those_of_who_measured(packed: Packed) -> None:
+def test_authors_and_licence_are_those_of_the_measurements(packed: Packed) -> None:
     entities = packed.entities()
     author, group = (entities[one["@id"]] for one in entities["./"]["author"])
     named = {"@type": "Person", "name": "Ada de Example", "@id": "https://orcid.org/0000-0002-1825-0097"}

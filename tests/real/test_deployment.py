@@ -135,7 +135,7 @@ def _left_behind(logs: str) -> Path:
     return folder
 
 
-def test_logs_of_what_is_left_go_to_its_owner_whoever_removes_it(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_logs_of_leftovers_go_to_their_owner(tmp_path: Path, monkeypatch: Patch) -> None:
     mine, other = tmp_path / "mine", tmp_path / "other"
     for clone in (mine, other):
         (clone / "results/logs").mkdir(parents=True)

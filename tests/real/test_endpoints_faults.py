@@ -80,7 +80,7 @@ def test_a_full_disk_fails_the_cell(storage: Storage, tmp_path: Path, mode: str)
         subprocess.run(["umount", data], check=True)
 
 
-def test_no_right_to_write_is_said_before_anything_is_measured(storage: Storage, tmp_path: Path) -> None:
+def test_a_missing_right_to_write_is_found_before_measuring(storage: Storage, tmp_path: Path) -> None:
     storage.restart("destination", rights="lr")
     settings = storage.settings()
     with pytest.raises(DoorError, match=r"MKCOL .*403.*ask for the right"), deployed(settings, tmp_path):
@@ -227,7 +227,7 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_names(storage: Stor
         assert front.refusals == 0
 
 
-def test_another_ca_is_said_before_anything_is_sent(storage: Storage, tmp_path: Path) -> None:
+def test_another_ca_is_found_before_anything_is_sent(storage: Storage, tmp_path: Path) -> None:
     create_credentials(tmp_path / "pki", ADDRESSES.values(), (0, 0))
     settings = storage.settings(ca=str(tmp_path / "pki/ca"))
     with pytest.raises(DoorError, match="Fix: set ca"), deployed(settings, tmp_path):

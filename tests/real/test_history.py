@@ -54,7 +54,7 @@ def cron(crontab: str, checkout: Path) -> subprocess.CompletedProcess[str]:
     return finished([settings["SHELL"], "-c", command], cwd=Path.home(), env=environment)
 
 
-def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
+def test_crons_line_measures_again_and_keeps_both_runs(tmp_path: Path) -> None:
     (tmp_path / "config/sweeps").mkdir(parents=True)
     (tmp_path / "config/sweeps/demo.yaml").write_text(yaml.safe_dump(SWEEP))
     (tmp_path / "config/config.yaml").write_text((ROOT / "config/config.yaml").read_text())

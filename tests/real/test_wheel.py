@@ -140,7 +140,7 @@ def test_the_package_comes_from_the_wheel_alone(user: Installer) -> None:
     assert not [folder for folder in path if folder.startswith(f"{ROOT}/")]
 
 
-def test_a_machine_without_servers_is_told_what_to_install(user: Installer) -> None:
+def test_a_machine_without_servers_gets_the_command_that_installs_them(user: Installer) -> None:
     code, output = typed(
         user, "COLUMNS=300 tpcsweep check", 'mount --bind /dev/null "$(command -v xrootd)"\n'
     )

@@ -95,7 +95,7 @@ def test_a_script_reports_a_full_disk(script: Path) -> None:
     assert ast.unparse(work.items[0]).startswith("exit_on_errors(")
 
 
-def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceback(tmp_path: Path) -> None:
+def test_a_full_disk_is_explained_and_other_refusals_keep_their_traceback(tmp_path: Path) -> None:
     with (
         pytest.raises(SystemExit) as ended,
         studies.exit_on_errors(str(tmp_path / "no folder/log"), about="demo"),

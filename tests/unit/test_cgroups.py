@@ -221,7 +221,7 @@ def test_what_keeps_quotas_away_is_named(tmp_path: Path, monkeypatch: Any, lacki
     assert (told in quota_refusal()) if told else not quota_refusal()
 
 
-def test_a_root_without_all_rights_is_told_which_are_missing() -> None:
+def test_missing_rights_of_a_root_are_named() -> None:
     ask = [
         sys.executable,
         "-c",

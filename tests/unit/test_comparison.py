@@ -83,7 +83,7 @@ def on(work: float, cpu: slice = slice(None)) -> xr.Dataset:
     return one.assign(limit=limit, machine_work=xr.where(limit == "window", 1.0, work))
 
 
-def test_a_slower_machine_is_said_of_cells_that_a_cpu_bound() -> None:
+def test_a_slower_machine_is_named_for_cells_that_a_cpu_bound() -> None:
     base, new = on(0.25, slice(0, 3)), on(0.30, slice(2, 6))
     found = compare(base, new)
     assert found.slowdown == pytest.approx(1.2)

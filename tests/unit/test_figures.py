@@ -160,7 +160,7 @@ def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     assert "No cell" in words(figures.series(groups.summary, groups.samples))
 
 
-def test_every_cell_has_a_series_or_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cell_has_a_series_or_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = folded(tmp_path, FOUR, flagged={"not_steady": [EACH[4]]})
     figure = figures.series(groups.summary, groups.samples)
     assert len(panels(figure)) == 4
@@ -171,7 +171,7 @@ def test_every_cell_has_a_series_or_it_is_said(tmp_path: Path, monkeypatch: pyte
     assert len(panels(figure)) == 2
 
 
-def test_more_panels_than_fit_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_panels_than_fit_have_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tpcsweep.pages.figures.panels._MOST_PANELS", 4)
     axes: dict[str, Sequence[Value]] = {"origins": [1, 2], "tcp_buffer": [4096, 8192, 12288], **FOUR}
     figure = figures.heatmap(folded(tmp_path, axes).summary)

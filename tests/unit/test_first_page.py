@@ -144,7 +144,7 @@ def test_each_limit_has_letters_a_colour_a_remedy_and_a_name_for_people() -> Non
 
 
 @pytest.mark.parametrize(("count", "warned"), [(2, False), (3, True)])
-def test_a_busy_machine_is_said_first(folded: Folded, summary: xr.Dataset, count: int, warned: bool) -> None:
+def test_a_busy_machine_comes_first(folded: Folded, summary: xr.Dataset, count: int, warned: bool) -> None:
     summary["flags"].values.flat[:count] = flag_masks(summary)["machine_saturated"]
     banner = shown(folded, summary).select_one("main > :first-child")
     assert banner is not None and ("banner" in banner.get_attribute_list("class")) == warned

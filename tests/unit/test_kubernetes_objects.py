@@ -92,7 +92,7 @@ def test_requests_and_limits_of_each_origin(qos: str, cores: float | None, limit
     assert made == {"limits": {**limit, "memory": MEMORY}, "requests": requests}
 
 
-def test_a_server_is_told_which_release_it_is() -> None:
+def test_a_server_gets_its_release() -> None:
     command = container(pod(settings(), xrootd="5.8.1"))["command"]
     assert command[3:] == ["src1", "server", "5.8.1", "1213", "cmsd", "xrootd"]
     assert container(pod(settings(), origins=1))["command"][5:] == ["system", "1213", "xrootd"]

@@ -160,7 +160,7 @@ def test_pairs_that_choose_the_same_nodes_are_found() -> None:
     assert chosen(a, b) & chosen(a, c) & chosen({"origins": [a]}, d) & chosen({}, d, source=a)
 
 
-def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
+def test_a_redirector_knows_origins_by_address_and_port() -> None:
     ports = [pod_files.block(first) for first in (8080, 8100, 8110)]
     redirector, origins = xrootd.side_servers(
         "src", "10.0.0.9", ["10.0.0.1"] * 2, pod_files.STATE, pod_files.FILES, ports

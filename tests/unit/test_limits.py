@@ -100,7 +100,7 @@ def test_a_stream_that_fills_the_path_between_pauses_is_bound_by_it_and_says_how
     assert binding(found) == ("bandwidth", "")
 
 
-def test_without_the_kernels_counters_files_say_who_is_busy() -> None:
+def test_without_the_kernels_counters_files_show_the_busy_streams() -> None:
     for unknown in (math.nan, 0.0):
         without = dict.fromkeys(("busy", "rwnd_limited", "sndbuf_limited"), unknown)
         found = shares(without, moving=0.8, tcp_buffer=2**19)

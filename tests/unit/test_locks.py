@@ -43,7 +43,7 @@ def held(name: str | Path) -> Iterator[subprocess.Popen[bytes]]:
         process.stdin.close()
 
 
-def test_a_lock_on_a_file_says_who_holds_it_and_goes_with_a_holder_that_is_killed(tmp_path: Path) -> None:
+def test_a_lock_on_a_file_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     file, told = tmp_path / "lock", list[str]()
     with held(file) as process:
         theirs = f"rtt=20 of sweep one, pid {process.pid}"
@@ -63,7 +63,7 @@ def test_a_lock_on_a_file_says_who_holds_it_and_goes_with_a_holder_that_is_kille
 @pytest.mark.parametrize(
     ("folder", "mode"), [(0o755, 0o600), (0o711, 0o600), (0o775, 0o660), (0o1777, 0o666)]
 )
-def test_only_who_may_write_beside_a_lock_may_open_it(tmp_path: Path, folder: int, mode: int) -> None:
+def test_only_users_who_may_write_beside_a_lock_may_open_it(tmp_path: Path, folder: int, mode: int) -> None:
     tmp_path.chmod(folder)
     new, existing = tmp_path / "new", tmp_path / "existing"
     existing.touch(0o644)

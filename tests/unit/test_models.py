@@ -104,7 +104,7 @@ def test_the_combined_model_rises_and_falls_with_cores_and_streams() -> None:
     assert float(np.abs(surface / ds.throughput.isel(repetition=0) - 1).median()) < 0.1
 
 
-def test_parameters_with_the_same_effect_are_not_told_apart() -> None:
+def test_parameters_with_the_same_effect_are_undetermined() -> None:
     twins = tuple(Parameter(name, "1", name, 0.01, 100.0, 1.0, "log") for name in ("one", "other"))
     about = ("twins", "Twins", "", "", ("streams",), twins)
     model = Model(*about, lambda points, one, other: one * other * points["streams"])
@@ -347,7 +347,7 @@ def test_a_part_of_a_dataset_has_the_same_rows(selection: dict[str, int]) -> Non
     assert bare["throughput"].tolist() == part["throughput"].tolist()
 
 
-def test_runs_are_told_apart_by_pauses_and_machines() -> None:
+def test_runs_differ_by_pauses_and_machines() -> None:
     ds = made((1, 4, 1))
     days = ["2026-01-01T22", "2026-01-02T01", "2026-01-02T09", "2026-01-02T10"]
     hosts = ['{"host": "one"}', '{"host": "two"}']

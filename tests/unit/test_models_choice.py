@@ -113,7 +113,7 @@ def test_what_is_left_out_is_not_seen() -> None:
     assert (table["measured"].to_numpy() == observations.throughput[table["row"]]).all()
 
 
-def test_a_model_that_cannot_be_fitted_somewhere_is_said_and_has_no_score() -> None:
+def test_a_model_that_cannot_be_fitted_somewhere_is_named_and_has_no_score() -> None:
     def learner(some: Observations) -> Any:
         if 0.0 not in set(some.frame["rtt"]):
             raise ValueError("no LAN")
@@ -124,7 +124,7 @@ def test_a_model_that_cannot_be_fitted_somewhere_is_said_and_has_no_score() -> N
     assert np.isnan(choice.scores.set_index("model").loc["learner", "score"])
 
 
-def test_too_few_values_leave_nothing_out_and_this_is_said() -> None:
+def test_too_few_values_leave_nothing_out_and_a_note_says_so() -> None:
     ds = measured(MODELS["window"], WINDOW, {"rtt": [1.0, 9.0], "streams": [1, 2]}, repetitions=3)
     choice = choose(MODELS, observe(ds), {})
     assert choice.winner == choice.best == ""

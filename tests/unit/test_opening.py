@@ -85,7 +85,7 @@ def test_a_file_system_says_why(tmp_path: Path, monkeypatch: Patch, number: int,
         load(file)
 
 
-def test_netcdf_3_is_told_from_datasets_that_lack_groups(tmp_path: Path) -> None:
+def test_netcdf_3_and_datasets_without_groups_have_different_errors(tmp_path: Path) -> None:
     bare = load(ROOT / "examples/surface.nc")[["throughput"]].reset_coords(drop=True)
     bare.to_netcdf(tmp_path / "x.nc", format="NETCDF3_64BIT", engine="netcdf4")
     done = tpcsweep("claims", tmp_path / "x.nc")

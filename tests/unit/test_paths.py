@@ -212,7 +212,7 @@ def test_counters_give_the_bytes_that_tbf_counts(path: NetworkPath, count: int, 
         assert judged.wire_bytes(counted, payload, header) == pytest.approx(on_the_wire)
 
 
-def test_netems_losses_are_told_from_its_childs_full_queue() -> None:
+def test_netems_losses_exclude_drops_of_its_childs_full_queue() -> None:
     netem = {"kind": "netem", "drops": 12, "backlog": 3000}
     tbf = {"kind": "tbf", "drops": 5, "backlog": 1000}
     both = {"queued_bytes": 3000, "delayed_bytes": 0}

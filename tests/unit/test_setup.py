@@ -162,7 +162,7 @@ def test_a_damaged_venv_is_repaired(checkout: Checkout, what: Callable[[Checkout
 
 
 @pytest.mark.parametrize("how", [partial(shutil.copytree, symlinks=True), shutil.move])
-def test_a_checkout_in_another_place_is_set_up_anew_with_its_extras(checkout: Checkout, how: object) -> None:
+def test_a_moved_checkout_is_set_up_again_with_its_extras(checkout: Checkout, how: object) -> None:
     checkout.set_up("zarr")
     there = checkout.folder.with_name("two")
     how(checkout.folder, there)
@@ -327,7 +327,9 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         monkeypatch.setitem(sys.modules, name, None)
 
 
-def test_missing_extras_are_told_in_a_line_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_missing_extra_has_a_line_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert missing_extras(MODULES) == []
     without(monkeypatch, *MODULES.values())
     monkeypatch.setenv("PATH", str(tmp_path))

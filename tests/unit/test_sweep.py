@@ -143,7 +143,7 @@ def test_repetitions_may_be_deployments(values: dict[str, Any], repetitions: int
     assert all(sorted(chosen) == list(range(repetitions)) for chosen in places.values())
 
 
-def test_the_seed_shuffles_deployments_cells_and_turns_the_same_in_every_process() -> None:
+def test_the_seed_shuffles_deployments_cells_and_places_the_same_in_every_process() -> None:
     grids = [grid({"rtt": list(range(1, 11)), "streams": list(range(1, 11))}, seed=seed) for seed in range(5)]
     assert len({tuple(made.priorities.items()) for made in grids}) == 5
     assert len({tuple(made.preferred_places.items()) for made in grids}) == 5

@@ -56,7 +56,7 @@ def test_each_end_is_named_as_the_tool_reaches_it(tool: str, asked: dict[str, An
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_nothing_of_the_users_is_shown_to_those_who_ask_for_nothing(tool: Tool, tmp_path: Path) -> None:
+def test_servers_without_authorization_get_no_credentials(tool: Tool, tmp_path: Path) -> None:
     let_in = Credentials(tmp_path, "none")
     shown = {*tool.environment(let_in, HOME).values()}
     if isinstance(tool, Program):
@@ -109,7 +109,7 @@ def test_each_stream_of_iperf3_has_a_server_at_the_destination_and_gridftp_one_a
         ("curl", 18, "End\nfailure: no\n route\ncurl: (18) closed\n", "exit code 18: failure: no route"),
     ],
 )
-def test_failures_are_told_in_the_tools_own_words(tool: str, code: int, output: str, said: str) -> None:
+def test_failures_keep_the_messages_of_the_tools(tool: str, code: int, output: str, said: str) -> None:
     wells = ["Perf Marker\nEnd\nsuccess: Created\n\nHTTP status 202\n"] if tool == "curl" else [""]
     wells += ["\nHTTP status 201\n"] if tool == "curl" else []
     assert [PROGRAMS[tool].failure(0, well) for well in wells] == [None] * len(wells)
@@ -361,7 +361,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Pa
         (b"200 OK", rb'{"macaroon": "m1\r\nOverwrite: T"}'),
     ],
 )
-def test_an_answer_without_a_macaroon_fails_the_transfer_and_is_asked_for_anew(
+def test_an_answer_without_a_macaroon_fails_the_transfer_and_the_next_one_asks_again(
     secrets: Path, monkeypatch: pytest.MonkeyPatch, status: bytes, body: bytes
 ) -> None:
     refusal = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
