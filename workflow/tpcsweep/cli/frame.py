@@ -86,16 +86,24 @@ def _text_for_users(error: Exception) -> str | None:
 
 def _system_error(error: OSError) -> str:
     """Describe an error of the system in a line: place, problem, and the fix for a full disk or a read-only folder."""
-    context = click.get_current_context(silent=True)
-    outputs = context and "output" in context.params
     fix = ""
     if error.errno in _FULL:
         fix = ". Make room, then run the command again."
-    elif error.errno in _FORBIDDEN and error.filename and outputs:
+    elif error.errno in _FORBIDDEN and error.filename and _has_output():
         fix = ". Use -o with a place that you may write to."
     elif not error.filename:
         return str(error)
     return f"{error.filename or 'standard output or temporary files'}: {error.strerror}{fix}"
+
+
+def _has_output() -> bool:
+    """Return whether the command of the group that runs has the option -o."""
+    context = click.get_current_context(silent=True)
+    group = context.command if context else None
+    if context is None or not isinstance(group, click.Group) or context.invoked_subcommand is None:
+        return False
+    command = group.get_command(context, context.invoked_subcommand)
+    return command is not None and any(option.name == "output" for option in command.params)
 
 
 def _give_up_output() -> None:
