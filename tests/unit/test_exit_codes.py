@@ -133,6 +133,11 @@ def test_output_that_cannot_be_written_is_an_error(name: str, project: Path) -> 
     assert not found, "\n".join(found)
 
 
+def test_a_forbidden_place_is_an_error_with_the_option_for_another() -> None:
+    done = run("export", "csv", str(SURFACE), "-o", "/sys/out.csv")
+    assert done.exit_code == 2 and "/sys/out.csv: " in done.stderr and "Use -o" in done.stderr
+
+
 @pytest.mark.parametrize("name", with_output())
 def test_a_full_disk_is_an_error(name: str, project: Path) -> None:
     words = example(name)
