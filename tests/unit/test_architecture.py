@@ -44,11 +44,40 @@ def test_every_package_says_what_it_is_about() -> None:
 def test_names_in_texts_exist(text: Path) -> None:
     missing = []
     for name in sorted({match[0] for match in NAME.finditer(text.read_text())}):
-        try:
-            pkgutil.resolve_name(name)
-        except (ImportError, AttributeError):
+        if not resolves(name):
             missing.append(name)
     assert not missing
+
+
+PACKAGE = ROOT / "workflow/tpcsweep"
+SUFFIXES = {"py", "toml", "yaml", "nc", "json", "md", "csv", "html", "smk", "log", "sh", "txt"}
+FOREIGN = {"xrd", "ofs", "tpc", "gfal2", "publication", "module", "naming"}
+"""First words of dotted names in docstrings that are no modules: settings of XRootD, another library, patterns, and an argument."""
+
+
+def test_names_in_docstrings_exist() -> None:
+    modules = {
+        each.name.removeprefix("tpcsweep."): each.name
+        for each in pkgutil.walk_packages([str(PACKAGE)], "tpcsweep.")
+    }
+    missing = []
+    for file in PACKAGE.rglob("*.py"):
+        for name in re.findall(r"`([a-z_]\w*(?:\.\w+)+)`", file.read_text()):
+            first, _, rest = name.removeprefix("tpcsweep.").partition(".")
+            if first in FOREIGN or rest in SUFFIXES:
+                continue
+            homes = [full for short, full in modules.items() if f".{short}".endswith(f".{first}")]
+            if not any(resolves(f"{home}.{rest}") for home in homes):
+                missing.append(f"{file.relative_to(ROOT)}: {name}")
+    assert missing == []
+
+
+def resolves(name: str) -> bool:
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def test_the_functions_on_the_way_of_a_cell_and_of_figures_exist() -> None:

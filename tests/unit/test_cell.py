@@ -13,6 +13,7 @@ from typing import Any, Self
 import pytest
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.data.flags import BROKEN
+from tpcsweep.data.variables import SUMMARY
 from tpcsweep.deploying.xrootd.monitoring import LATE, Copy
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Event, ToolRefusedError
@@ -211,6 +212,7 @@ def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
     found, site = measured(Measurement())
     assert (found["status"], found["message"], found["flags"]) == ("ok", "", [])
     summary = found["summary"]
+    assert set(summary) == {name for name, figure in SUMMARY.items() if figure.source != "import"}
     assert summary["duration"] == pytest.approx(20, abs=0.11)
     assert (summary["throughput"], summary["throughput_max"]) == pytest.approx((1, 1))
     assert (summary["fairness"], summary["xrootd_share"]) == (1, 1)

@@ -97,7 +97,7 @@ def test_a_new_parameter_leaves_cells_current(root: Path) -> None:
     configuration = loaded(root, "parameters: {rtt: 5 ms, xrootd: system}\ndescription: any\nseed: 3")
     specification = cell_spec(configuration, configuration.grid.cells[0])
     assert list(specification) == list(FIRST)
-    fix = "annotate a new parameter with the value that cells had Before (configuration/parameters.py)"
+    fix = "annotate a new parameter with the value that cells had Before (sweeps/parameters.py)"
     assert complete(FIRST) == specification, fix
 
 

@@ -64,7 +64,7 @@ class Comparison:
     cells: pd.DataFrame
     """One row for each cell: axes, then the columns of `TABLE`."""
     parts: pd.DataFrame
-    """One row for each value of each axis, over the cells with that value: see `effects.PARTS`."""
+    """One row for each value of each axis, over the cells with that value: see `run_effects.PARTS`."""
     overall: Overall
     run_to_run: float
     """Relative difference of single measurements between runs (standard deviation)."""

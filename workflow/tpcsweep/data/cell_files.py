@@ -31,7 +31,7 @@ class DamagedError(ValueError):
 class CellFile(NamedTuple):
     """Content of a cell's file."""
 
-    spec: dict[str, Any]  # see `testbeds.loading.Specification`
+    spec: dict[str, Any]  # see `sweeps.study.Specification`
     format: int | None
     result: CellResult | NotMeasured
 

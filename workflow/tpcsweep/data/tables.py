@@ -128,7 +128,7 @@ def write_table(summary: xr.Dataset, path: str | Path) -> None:
 
 
 def fastest(summary: xr.Dataset, transfers: xr.Dataset) -> int | None:
-    """Return the number (`transfers.cell`) of the fastest cell with transfers, or None without one."""
+    """Return the number (in the column `cell` of transfers) of the fastest cell with transfers, or None without one."""
     cells = np.unique(transfers["cell"].values)
     rates = summary["throughput"].values.ravel()[cells]
     return None if not np.isfinite(rates).any() else int(cells[np.nanargmax(rates)])

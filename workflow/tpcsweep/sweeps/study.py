@@ -17,7 +17,7 @@ FORMAT = 1  # The version of cell specifications. Changing it makes all cells st
 
 @dataclass(frozen=True)
 class SweepStudy:
-    """A valid sweep and a valid testbed; `checks` decides whether the testbed can run the sweep."""
+    """A valid sweep and a valid testbed; `testbeds.support` decides whether the testbed can run the sweep."""
 
     name: str
     sweep: Sweep

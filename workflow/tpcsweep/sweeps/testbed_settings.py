@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of testbeds: the files config/testbeds/*.yaml. Two kinds have modules of their own."""
+"""Settings of testbeds: the files config/testbeds/*.yaml. Each kind adds its own in `testbeds/KIND/settings.py`."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ class PublishedFigure:
     claims: tuple[str, ...]
     """Identifiers; figures.yaml omits the publication, which is the name up to the first underscore."""
     drawn_by: str = "drawing.against_streams"
-    """Function of this package as `module.function`; its arguments are `base.Data` and `base.Caption`."""
+    """Function of this package as `module.function`; its arguments are `reproduction.Data` and `reproduction.Caption`."""
     settings: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the function
     source: str | None = None  # file in config/imports that reads its data, if they come from elsewhere
     when_simulated: str = ""  # note on its picture if the data are simulated
 
     def draw(self, data: Any, caption: Any) -> Any:
-        """Return the Figure of `base.Data` with a `base.Caption`."""
+        """Return the Figure of `reproduction.Data` with a `reproduction.Caption`."""
         module, _, name = self.drawn_by.partition(".")
         return getattr(import_module(f"{__package__}.{module}"), name)(data, caption, **self.settings)
 

@@ -82,7 +82,7 @@ def resources(
     return {"limits": limited, "requests": {**REQUESTS[qos](limited), **requests}}
 
 
-BLOCK = 5  # consecutive ports of a server on its node's network, beginning with XRootD's (`pod.places`)
+BLOCK = 5  # consecutive ports of a server on its node's network, beginning with XRootD's
 FIRST_PORT = 8080  # the first port of servers whose port is not configured
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path as FilePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,8 +17,6 @@ from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import AnyText, DeploymentParameters, Strict, Value, Word
 from tpcsweep.sweeps.problems import Fault
 
-if TYPE_CHECKING:
-    pass
 from tpcsweep.sweeps.testbed_settings import Given, PathRule, Settings
 
 DISK = "/var/lib/tpcsweep"  # default folder on a disk for files of netns testbeds

@@ -144,7 +144,7 @@ class _Deployment:
         self.commands = Commands(request.logs / "commands.log")
         self.processes = DeploymentProcesses(folder, self.tree, self.commands, children)
         self.opened = contextlib.ExitStack()
-        """Closes objects that this process keeps open; `state.teardown` finds the rest by name."""
+        """Closes objects that this process keeps open; `ownership.teardown` finds the rest by name."""
         # Under the machine's lock, because a build uses all CPUs and would disturb measurements.
         self.release = obtain(self.wanted.xrootd, settings.own_releases, request.stage)
         xrootd.require_recent(self.release)

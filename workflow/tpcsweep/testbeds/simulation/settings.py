@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -12,8 +12,6 @@ from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import AnyText, Text, Word
 from tpcsweep.testbeds.simulation.physics import Physics
 
-if TYPE_CHECKING:
-    pass
 from tpcsweep.sweeps.testbed_settings import Settings
 
 
