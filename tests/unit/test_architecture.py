@@ -52,7 +52,7 @@ def test_names_in_texts_exist(text: Path) -> None:
 PACKAGE = ROOT / "workflow/tpcsweep"
 SUFFIXES = {"py", "toml", "yaml", "nc", "json", "md", "csv", "html", "smk", "log", "sh", "txt"}
 FOREIGN = {"xrd", "ofs", "tpc", "gfal2", "publication", "module", "naming"}
-"""First words of dotted names in docstrings that are no modules: settings of XRootD, another library, patterns, and an argument."""
+"""First words of dotted names that are no modules: settings of XRootD, another library, patterns, and an argument."""
 
 
 def test_names_in_docstrings_exist() -> None:

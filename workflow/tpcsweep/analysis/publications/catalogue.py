@@ -25,7 +25,7 @@ class PublishedFigure:
     claims: tuple[str, ...]
     """Identifiers; figures.yaml omits the publication, which is the name up to the first underscore."""
     drawn_by: str = "drawing.against_streams"
-    """Function of this package as `module.function`; its arguments are `reproduction.Data` and `reproduction.Caption`."""
+    """Function of this package as `module.function`, of `reproduction.Data` and `reproduction.Caption`."""
     settings: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the function
     source: str | None = None  # file in config/imports that reads its data, if they come from elsewhere
     when_simulated: str = ""  # note on its picture if the data are simulated

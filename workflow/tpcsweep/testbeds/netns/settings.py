@@ -16,7 +16,6 @@ from tpcsweep.deploying.xrootd.releases import RECOMMENDED, SYSTEM
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import AnyText, DeploymentParameters, Strict, Value, Word
 from tpcsweep.sweeps.problems import Fault
-
 from tpcsweep.sweeps.testbed_settings import Given, PathRule, Settings
 
 DISK = "/var/lib/tpcsweep"  # default folder on a disk for files of netns testbeds

@@ -10,9 +10,8 @@ from pydantic import Field
 
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import AnyText, Text, Word
-from tpcsweep.testbeds.simulation.physics import Physics
-
 from tpcsweep.sweeps.testbed_settings import Settings
+from tpcsweep.testbeds.simulation.physics import Physics
 
 
 class Simulation(Settings):
