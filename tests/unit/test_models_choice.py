@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tpcsweep.analysis.models import model_plots as draw
-from tpcsweep.analysis.models.choice import LEARNED, Choice, choose, cross_validate, make_folds
+from tpcsweep.analysis.models.choice import Choice, choose, cross_validate, make_folds
 from tpcsweep.analysis.models.fit import Fit, fit
 from tpcsweep.analysis.models.formulas import MODELS
-from tpcsweep.analysis.models.learned import LookupTable, fit_process, fit_table
+from tpcsweep.analysis.models.learned import LEARNED, Learned, Learner, fit_lookup, fit_process, fit_table
 from tpcsweep.analysis.models.observations import Observations, observe, value_classes
 from tpcsweep.analysis.models.predictor import BAND, Scatter
 from tpcsweep.analysis.models.saved_fits import SavedError, read_fits, save_fits
@@ -114,12 +114,13 @@ def test_what_is_left_out_is_not_seen() -> None:
 
 
 def test_a_model_that_cannot_be_fitted_somewhere_is_said_and_has_no_score() -> None:
-    def learner(some: Observations) -> Any:
+    def train(some: Observations) -> Any:
         if 0.0 not in set(some.frame["rtt"]):
             raise ValueError("no LAN")
-        return fit(MODELS["constant"], some, resamples=0)
+        return lambda cells: (np.zeros(len(cells)), np.ones(len(cells)))
 
-    choice = choose({"constant": MODELS["constant"]}, made("window"), {}, learned={"learner": learner})
+    learned = {"learner": Learner("learner", "", train)}
+    choice = choose({"constant": MODELS["constant"]}, made("window"), {}, learned=learned)
     assert choice.problems == ("learner could not be fitted without rtt=0",)
     assert np.isnan(choice.scores.set_index("model").loc["learner", "score"])
 
@@ -245,7 +246,7 @@ def test_what_was_measured_comes_back_and_between_it_lie_lines(seed: int) -> Non
 
 
 def test_a_place_has_the_medians_of_its_cells() -> None:
-    def fitted(rtt: np.ndarray, *repetitions: np.ndarray) -> LookupTable:
+    def fitted(rtt: np.ndarray, *repetitions: np.ndarray) -> Learned:
         axes = {"repetition": [*range(len(repetitions))], "rtt": rtt}
         return fit_table(observe(xr.Dataset({"throughput": (tuple(axes), np.array(repetitions))}, axes)))
 
@@ -253,9 +254,28 @@ def test_a_place_has_the_medians_of_its_cells() -> None:
     rtt = np.array([1.0, 10.0, 10.1, 10.9, *np.geomspace(100, 1e4, 9)])
     table = fitted(rtt, np.array([2.0, 9.0, 5.0, 1.0, *[2.0] * 9]))
     assert table.estimate({"rtt": np.array([10.1])}) == pytest.approx(5.0)
-    # The median of a point is known for certain where those of others are all the same.
-    table = fitted(rtt, *(np.full(13, rate) for rate in (1.5, 0.5, 1.0)))
-    assert np.allclose([table.estimate({"rtt": rtt}), *table.uncertainty({"rtt": rtt})], 1.0)
+
+
+def test_a_lookup_ignores_streams_and_holds_another_run() -> None:
+    """Streams without effect, measured in part, only add noise to a table."""
+    axes = {"rtt": RTT[::2], "streams": STREAMS}
+    ds = measured(MODELS["constant"], {"rate": 2.0}, axes, repetitions=3, noise=0.02)
+    luck = np.exp(0.3 * np.random.default_rng(0).standard_normal(ds.throughput.shape))
+    ds = ds[["throughput"]].assign_attrs(ds.attrs) * luck
+    observations = observe(ds.assign(run=ds.repetition.broadcast_like(ds.throughput)))
+    points = observations.frame[["rtt", "streams"]]
+    lookup, table = fit_lookup(observations), fit_table(observations)
+    assert np.abs(lookup.estimate(points) - 2).mean() < 0.5 * np.abs(table.estimate(points) - 2).mean()
+    assert of_new_run("rao_ramp", fit_lookup, 0) > 0.9
+    alone = fit_lookup(observe(ds.isel(rtt=0, drop=True)))
+    assert np.unique(alone.estimate({"streams": np.array([1.0, 64.0])})).size == 1
+
+
+def test_of_tied_ways_to_learn_the_process_predicts() -> None:
+    grid = {"rtt": RTT[::3], "streams": STREAMS[::3]}
+    observations = observe(measured(MODELS["constant"], {"rate": 2.0}, grid, noise=0.1, seed=1))
+    choice = scored(observations, {}, LEARNED)
+    assert choice.scores["tied"].all() and choice.winner != choice.best == "gaussian_process"
 
 
 def test_a_hole_has_what_lies_on_the_lines_through_it() -> None:
