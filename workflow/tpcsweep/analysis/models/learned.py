@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.interpolate import RegularGridInterpolator
+from scipy.spatial.distance import cdist
 
 from tpcsweep.analysis.models.formula import SEED, Cells, Floats
 from tpcsweep.analysis.models.least_squares import luck_units
@@ -28,55 +28,53 @@ _GROSS = 5.0  # deviations beyond which an output does not count for its neighbo
 _LEAST = 0.6  # smallest typical deviation with which a gross one is compared
 _ROUNDS = 2  # additional fits, with gross outputs replaced by their predictions
 _MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
-_MOST = 100_000  # places of a table; a larger grid would be almost empty
 _PARTS = 8  # parts of the observations, each left out in turn
 _TRANSFERS = ("tcp_streams", "file_size", "streams")  # numbers that one deployment serves in turn
+
+
+class Scale(NamedTuple):
+    """Scaled logarithm of a numeric axis."""
+
+    offset: float  # addition before the logarithm, so that 0 ms has one
+    limit: float  # number for "no limit": twice the largest value
+    middle: float = 0.0
+    spread: float = 1.0
+
+    def __call__(self, values: Floats) -> Floats:
+        numbers = np.where(np.isfinite(values), values, self.limit) + self.offset
+        return (np.log(np.maximum(numbers, 1e-12)) - self.middle) / self.spread
 
 
 @dataclass(frozen=True)
 class Features:
     """Axes as a matrix: scaled logarithms of numbers, and one column for each word."""
 
-    offsets: Mapping[str, float]  # addition before the logarithm, so that 0 ms has one
-    limits: Mapping[str, float]  # number for "no limit": twice the largest value
-    centres: Mapping[str, tuple[float, float]]
+    scales: Mapping[str, Scale]
     words: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def from_observations(cls, observations: Observations) -> Features:
-        offsets, limits, centres = {}, {}, {}
+        scales = {}
         for name in observations.numeric:
             values = observations.frame[name].to_numpy(float)
             finite = values[np.isfinite(values)]
             # Values start at 1 ms, stream or byte. Axes with values below 1 (cores) are never 0.
-            offsets[name] = 1.0 if finite.min(initial=1.0) == 0 else 0.0
-            limits[name] = 2 * float(finite.max(initial=1.0))
-            logs = _logarithms(values, offsets[name], limits[name])
-            centres[name] = (float(logs.mean()), float(logs.std()) or 1.0)
-        return cls(offsets, limits, centres, observations.words)
+            scale = Scale(float(finite.min(initial=1.0) == 0), 2 * float(finite.max(initial=1.0)))
+            logs = scale(values)
+            scales[name] = scale._replace(middle=float(logs.mean()), spread=float(logs.std()) or 1.0)
+        return cls(scales, observations.words)
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return (*self.centres, *self.words)
-
-    def logarithms(self, points: Cells, name: str) -> Floats:
-        """Return the logarithms of a numeric axis, unscaled."""
-        return _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
+        return (*self.scales, *self.words)
 
     def __call__(self, points: Cells) -> Floats:
         """Return points × features."""
-        columns = [
-            (self.logarithms(points, name) - middle) / spread
-            for name, (middle, spread) in self.centres.items()
-        ]
+        columns = [scale(np.asarray(points[name], float)) for name, scale in self.scales.items()]
         for name, words in self.words.items():
             values = np.asarray(points[name]).astype(str)
             columns += [(values == word).astype(float) for word in words]
         return np.column_stack(columns)
-
-
-def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
-    return np.log(np.maximum(np.where(np.isfinite(values), values, limit) + offset, 1e-12))
 
 
 Surface = Callable[[Cells], tuple[Floats, Floats]]
@@ -255,74 +253,21 @@ def some_rows(count: int, generator: np.random.Generator, most: int = _HOLD) -> 
     return np.sort(generator.choice(count, most, replace=False))
 
 
-def _train_table(observations: Observations, ignored: Sequence[str] = ()) -> Surface:
-    """Return a function that interpolates between medians of cells.
-
-    A place of the grid without cells has the mean of the lines along each axis through it; interpolation precedes
-    extrapolation. An unknown word has the mean of all words. Raises ValueError if there are more than 100,000 places.
-    """
-    frame, features = observations.frame, Features.from_observations(observations)
-    index, words, places = [], observations.words, {}
-    for name, known in words.items():
-        index.append(np.searchsorted(known, frame[name].astype(str)))
-    for name in features.centres:
-        classes = observations.classes(name).reset_index(drop=True)
-        if classes.nunique() > 1 and name not in ignored:
-            middles = pd.Series(features.logarithms(frame, name)).groupby(classes).median()
-            places[name] = middles.to_numpy(float)
-            index.append(np.searchsorted(middles.index.to_numpy(), classes))
-    shape = [len(values) for values in (*words.values(), *places.values())]
-    if math.prod(shape) > _MOST:
-        raise ValueError(f"a table of {math.prod(shape)} places")
-    rates = np.full(shape, np.nan)
-    logs = pd.Series(_logarithms_of_throughput(observations)[0])
-    if not index:
-        rates[()] = logs.median()
-    else:
-        medians = logs.groupby(index).median()
-        rates[tuple(np.array(medians.index.to_list()).reshape(len(medians), -1).T)] = medians
-    rates = _filled(rates, list(places.values()), len(words))
-    for axis in range(len(words)):
-        rates = np.concatenate([rates, rates.mean(axis=axis, keepdims=True)], axis=axis)
-    lines = [*(np.arange(len(known) + 1.0) for known in words.values()), *places.values()]
+def _train_lookup(observations: Observations, ignored: Sequence[str] = ()) -> Surface:
+    """Return a function that looks up the medians of cells with equal axes; the nearest ones for other points."""
+    kept = tuple(name for name in observations.axes if name not in ignored) or observations.axes
+    features = Features.from_observations(replace(observations, axes=kept))
+    place = pd.DataFrame({name: observations.classes(name) for name in kept}).groupby([*kept]).ngroup()
+    rates = pd.Series(_logarithms_of_throughput(observations)[0]).groupby(place).median().to_numpy()
+    places = pd.DataFrame(features(observations.frame)).groupby(place).median().to_numpy()
 
     def surface(cells: Cells) -> tuple[Floats, Floats]:
-        columns = []
-        for name, known in words.items():
-            codes = pd.Categorical(np.asarray(cells[name]).astype(str), known).codes
-            columns.append(np.where(codes < 0, len(known), codes))
-        columns += [
-            np.clip(features.logarithms(cells, name), line[0], line[-1]) for name, line in places.items()
-        ]
-        ones = np.ones(len(pd.DataFrame(cells)))
-        return RegularGridInterpolator(lines, rates)(np.column_stack(columns)) if lines else rates * ones, ones
+        distance = cdist(features(cells), places)
+        # An unknown word is as far from each known one.
+        nearest = distance <= distance.min(axis=1, keepdims=True) + 1e-9
+        return nearest @ rates / nearest.sum(axis=1), np.ones(len(nearest))
 
     return surface
-
-
-def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # means of nothing are NaN
-        while np.isnan(rates).any():
-            for ends in (np.nan, None):
-                lines = [
-                    np.apply_along_axis(_line, words + axis, rates, at, ends)
-                    for axis, at in enumerate(places)
-                ]
-                guesses = np.nanmean(lines, axis=0) if lines else rates
-                if (np.isnan(rates) & np.isfinite(guesses)).any():
-                    break
-            else:  # nothing was measured with these words
-                guesses = np.broadcast_to(np.nanmean(rates, tuple(range(words)), keepdims=True), rates.shape)
-                if np.isnan(guesses[np.isnan(rates)]).all():
-                    guesses = np.full(rates.shape, np.nanmean(rates))
-            rates = np.where(np.isnan(rates), guesses, rates)
-    return rates
-
-
-def _line(rates: Floats, at: Floats, ends: float | None) -> Floats:
-    """Interpolate a line; beyond its known ends use the value `ends`, or the end's value if it is None."""
-    known = np.isfinite(rates)
-    return np.interp(at, at[known], rates[known], ends, ends) if known.any() else rates
 
 
 fit_process = Learner(
@@ -331,12 +276,12 @@ fit_process = Learner(
     _train_process,
 )
 fit_table = Learner(
-    "table", "Lookup table: medians of the cells, and straight lines between them", _train_table
+    "table", "Lookup table: medians of the cells, the nearest ones between them", _train_lookup
 )
 fit_lookup = Learner(
     "lookup",
-    "Lookup table over words and deployments: medians over all transfers",
-    partial(_train_table, ignored=_TRANSFERS),
+    "Lookup table that ignores streams: medians over all transfers of nearest deployments",
+    partial(_train_lookup, ignored=_TRANSFERS),
 )
 LEARNED: Mapping[str, Learner] = {learner.name: learner for learner in (fit_process, fit_table, fit_lookup)}
 """Predictors that learn from the cells without a formula, by name."""

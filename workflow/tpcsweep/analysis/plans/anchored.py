@@ -243,6 +243,6 @@ def _settings(columns: Cells, features: Features) -> list[tuple[str, ...]]:
     texts = []
     for name in features.axes:
         values, rows = np.unique(np.asarray(columns[name]), return_inverse=True)
-        known = [short(value, _DIGITS) if name in features.centres else str(value) for value in values]
+        known = [short(value, _DIGITS) if name in features.scales else str(value) for value in values]
         texts.append([known[row] for row in rows])
     return list(zip(*texts, strict=True))
