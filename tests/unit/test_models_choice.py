@@ -29,6 +29,7 @@ from tpcsweep.analysis.models.saved_fits import SavedError, read_fits, save_fits
 
 from tests.support.coverage import of_new_run, of_same
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
+from tests.support.plans import MEDIUM, Luck, made_up
 
 WINDOW, _, FIXED = TRUTHS["window"]
 GRID = {"rtt": RTT[::2], "streams": STREAMS[::2]}
@@ -318,8 +319,21 @@ def test_few_degrees_of_freedom_widen_the_tails() -> None:
 
 
 def test_one_more_measurement_and_a_run_that_was_not_seen_are_inside() -> None:
-    """`benchmarks/models.py coverage` has the rates of all laws, with outliers and without."""
+    """`benchmarks/held_out.py` has the rates of all laws."""
     window = partial(fit, MODELS["window"], resamples=8)
     assert of_same("usl", fit_process, 0) > 0.9
     told, untold = (of_new_run("window", window, 0, told=known) for known in (True, False))
     assert untold < told and told > 0.8
+
+
+def test_a_process_predicts_deployments_although_cells_stall() -> None:
+    """If stalled cells counted for their neighbours, its median error would be 0.13."""
+    observations = observe(made_up("contention", MEDIUM, Luck(), seed=21))
+    deployments = observations.frame["deployment"].unique()
+    chosen = np.random.default_rng(21).permutation(deployments)[: len(deployments) // 4]
+    out = observations.frame["deployment"].isin(chosen).to_numpy()
+    held = observations.take(out)
+    found = fit_process(observations.take(~out)).predict(held.frame[[*MEDIUM]])
+    assert np.median(np.abs(found.throughput / held.throughput - 1)) < 0.08
+    inside = (found.throughput_low <= held.throughput) & (held.throughput <= found.throughput_high)
+    assert inside.mean() >= 0.9

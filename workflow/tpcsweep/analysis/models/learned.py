@@ -28,7 +28,8 @@ _GROSS = 5.0  # deviations beyond which an output does not count for its neighbo
 _LEAST = 0.6  # smallest typical deviation with which a gross one is compared
 _ROUNDS = 2  # additional fits, with gross outputs replaced by their predictions
 _MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
-_PARTS = 8  # parts of the observations, each left out in turn
+
+_PARTS = 5  # parts of the observations, each left out in turn
 _TRANSFERS = ("tcp_streams", "file_size", "streams")  # numbers that one deployment serves in turn
 
 
@@ -91,15 +92,15 @@ class Learner:
     """Function that raises ValueError if the observations do not suffice."""
 
     def __call__(self, observations: Observations) -> Learned:
-        """Fit all observations, and estimate the scatter of measurements by leaving out an eighth at a time.
+        """Fit all observations, and estimate the scatter of measurements by leaving out a fifth at a time.
 
-        An eighth has whole runs if there are several, otherwise whole deployments if there are 8 or more, otherwise
+        A fifth has whole runs if there are several, otherwise whole deployments if there are 8 or more, otherwise
         whole points. Raises ValueError if there are fewer than three points, or if `train` raises it.
         """
         runs = observations.runs
         numbers = pd.factorize(luck_units(observations) if runs is None else runs)[0]
-        if observations.frame["point"].nunique() < 3 or not observations.throughput.any():
-            raise ValueError("learning needs at least three points, and throughput")
+        if observations.frame["point"].nunique() < 3:
+            raise ValueError("learning needs at least three points")
         count = int(numbers.max()) + 1
         part = (np.random.default_rng(SEED).permutation(count) % _PARTS)[numbers]
         middle, spread = np.empty((2, len(observations)))
@@ -213,12 +214,11 @@ def fit_regressor(
     kernel: Any = kernels.ConstantKernel(1.0, (1e-2, 1e2)) * kernels.Matern(lengths, bounds, nu=2.5)
     kernel += kernels.WhiteKernel(1e-2, (1e-6, 1.0))
     learned = some_rows(len(outputs), np.random.default_rng(SEED), _LEARN)
-    wanted, restarts = outputs, 1
+    wanted = outputs
     for _ in range(1 + _ROUNDS):
         scale = float(wanted.std()) or 1.0
         alpha = np.maximum(np.broadcast_to(errors / scale, outputs.shape) ** 2, 1e-10)
-        regressor = GaussianProcessRegressor(kernel, normalize_y=True, random_state=SEED)
-        regressor.set_params(alpha=alpha[learned], n_restarts_optimizer=restarts)
+        regressor = GaussianProcessRegressor(kernel, alpha=alpha[learned], normalize_y=True)
         with warnings.catch_warnings():
             # A length at its bound means an axis without influence, which is no fault.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -229,7 +229,7 @@ def fit_regressor(
         predicted = wanted - distance
         off = np.abs(outputs - predicted) / deviation
         most = _GROSS * max(_LEAST, _MAD * float(np.median(off)))
-        before, wanted, restarts = wanted, np.where(off > most, predicted, outputs), 0
+        before, wanted = wanted, np.where(off > most, predicted, outputs)
         if np.array_equal(wanted, before):
             break
     noise = math.sqrt(float(regressor.kernel_.k2.noise_level)) * scale
