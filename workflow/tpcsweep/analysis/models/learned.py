@@ -111,7 +111,7 @@ class Learner:
         return Learned(
             self,
             self.train(observations),
-            Scatter.from_residuals((logs - middle) / spread, np.exp(middle)),
+            Scatter.from_residuals((logs - middle) / spread, np.ones(len(logs))),
             domain=Domain.from_observations(observations),
             problems=(f"{zeros} cells without throughput count as {short(least)} Gbit/s",) if zeros else (),
         )
@@ -124,7 +124,7 @@ class Learned(Predictor):
     learner: Learner
     surface: Surface
     scatter: Scatter
-    """Scatter of measurements about the surface without their part, in its scale of deviations."""
+    """Scatter of measurements about the surface without their part, in its scale of deviations: a single band."""
 
     @property
     def name(self) -> str:
