@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.analysis.models.fit import Fit
 from tpcsweep.analysis.models.formula import SEED, Floats, Model, json_content
-from tpcsweep.analysis.models.learned import LEARNED, Learner
+from tpcsweep.analysis.models.learned import LEARNED, PROCESS, Learner
 from tpcsweep.analysis.models.least_squares import find_optimum, luck_units
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import Domain
@@ -52,7 +52,8 @@ class Choice:
     """One row for each model, best first: score (Gbit/s), tied with the best, skill."""
     best: str = ""
     """Model for predictions inside the data; empty if no fold was possible.
-    It is the first model tied with the best: `LEARNED` in their order, then formulas in the order of their scores."""
+    Of the models tied with the best it is the process, unless left-out runs judge; otherwise the first of `LEARNED`,
+    or of the formulas, in the order of their scores."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -114,9 +115,9 @@ def choose(
     inside = predictions[predictions["inside"]]
     asked = next((part for part in (inside[inside["kind"] == "run"], inside) if len(part)), predictions)
     tied = _scores(_losses(asked, units)).query("tied")["model"]  # in the order of their scores
-    order = [*LEARNED, *(name for name in tied if name not in LEARNED)]
-    best = next((str(name) for name in order if name in set(tied)), "")
-    return Choice(errors, _scores(_losses(predictions, units)), best, problems)
+    by_runs = asked["kind"].eq("run").all()
+    best = min(tied, key=lambda name: (name not in LEARNED, not by_runs and name != PROCESS), default="")
+    return Choice(errors, _scores(_losses(predictions, units)), str(best), problems)
 
 
 def make_folds(observations: Observations) -> list[Fold]:

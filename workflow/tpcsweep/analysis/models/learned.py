@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, stats
 from scipy.spatial.distance import cdist
 
 from tpcsweep.analysis.models.formula import SEED, Cells, Floats
 from tpcsweep.analysis.models.least_squares import luck_units
 from tpcsweep.analysis.models.observations import FLOOR, Observations
-from tpcsweep.analysis.models.predictor import Domain, Predictor, Scatter
+from tpcsweep.analysis.models.predictor import QUANTILES, Domain, Predictor, Scatter
 from tpcsweep.common.numbers import short
 
 _LEARN = 300  # points that the process learns lengths from; the time grows with the cube
@@ -90,6 +90,8 @@ class Learner:
     about: str
     train: Callable[[Observations], Surface]
     """Function that raises ValueError if the observations do not suffice."""
+    normal: bool = False
+    """Whether the scale is the standard deviation of a measurement; intervals are never narrower than a normal one."""
 
     def __call__(self, observations: Observations) -> Learned:
         """Fit all observations, and estimate the scatter of measurements by leaving out a fifth at a time.
@@ -107,11 +109,16 @@ class Learner:
         for out in (part == at for at in np.unique(part)):
             middle[out], spread[out] = self.train(observations.take(~out))(observations.take(out).frame)
         logs, least = _logarithms_of_throughput(observations)
+        scatter = Scatter.from_residuals((logs - middle) / spread, np.ones(len(logs)))
+        if self.normal:
+            normal = stats.norm.ppf(QUANTILES)
+            wider = np.maximum(np.abs(scatter.quantiles), np.abs(normal))
+            scatter = replace(scatter, quantiles=np.copysign(wider, normal))
         zeros = int(np.sum(observations.throughput == 0))
         return Learned(
             self,
             self.train(observations),
-            Scatter.from_residuals((logs - middle) / spread, np.ones(len(logs))),
+            scatter,
             domain=Domain.from_observations(observations),
             problems=(f"{zeros} cells without throughput count as {short(least)} Gbit/s",) if zeros else (),
         )
@@ -164,7 +171,10 @@ def _train_process(observations: Observations) -> Surface:
     held = some_rows(len(inputs), np.random.default_rng(SEED))
     inputs, medians = inputs[held], outputs.median().to_numpy()[held]
     regressor = fit_regressor(inputs, medians, 0.0, np.ones(inputs.shape[1]), (0.05, 1e3)).regressor
-    single = max(math.sqrt(np.nan_to_num(float(outputs.var().median()))), FLOOR)  # NaN without repetitions
+    freedom = outputs.size() - 1
+    # The median resists stalls. That of χ² is smaller than its mean.
+    squares = (outputs.var() * freedom / stats.chi2.median(freedom)).median()
+    single = max(math.sqrt(np.nan_to_num(squares)), FLOOR)  # NaN without repetitions
 
     def surface(cells: Cells) -> tuple[Floats, Floats]:
         middle, spread = regressor.predict(features(cells), return_std=True)
@@ -270,10 +280,12 @@ def _train_lookup(observations: Observations, ignored: Sequence[str] = ()) -> Su
     return surface
 
 
+PROCESS = "gaussian_process"
 fit_process = Learner(
-    "gaussian_process",
+    PROCESS,
     "Gaussian process of log(throughput) over the axes, which knows no physics",
     _train_process,
+    normal=True,
 )
 fit_table = Learner(
     "table", "Lookup table: medians of the cells, the nearest ones between them", _train_lookup
