@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistical guarantees on unseen data: comparisons of equal datasets, left-out runs, known laws.
+"""Statistical guarantees on unseen data: comparisons of equal datasets, left-out cells and runs, plans on known laws.
 
-python -m benchmarks.held_out FILE
+python -m benchmarks.held_out [FILE]
 
-FILE is the table of the WAN study of 2020. Prints one table. Needs some minutes of one CPU; nothing is measured.
+FILE is the table of the WAN study of 2020. Prints tables, in at most 15 minutes of two idle CPUs. Nothing is measured.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +21,19 @@ import pandas as pd
 import xarray as xr
 import yaml
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from tpcsweep.analysis.comparison import compare
 from tpcsweep.analysis.models.fit import fit
-from tpcsweep.analysis.models.formula import with_defaults
 from tpcsweep.analysis.models.formulas import MODELS
-from tpcsweep.analysis.models.learned import fit_process, fit_table
-from tpcsweep.analysis.models.observations import observe
+from tpcsweep.analysis.models.learned import LEARNED
+from tpcsweep.analysis.models.observations import Observations, observe
+from tpcsweep.analysis.models.predictor import Predictor
 from tpcsweep.data.importing.import_settings import Import
 from tpcsweep.data.importing.table_import import import_table
 from tpcsweep.data.labels import about_flags
 from tpcsweep.data.run_effects import SAME
 
-from tests.support.coverage import LAWS
-from tests.support.made_up import TRUTHS, measured
+from tests.support import coverage, plans
 
 ROOT = Path(__file__).resolve().parents[1]
 PAIRS = 60
@@ -45,8 +48,15 @@ EQUALS = {
     "three repetitions that share luck of 2 %": (3, 0.0, 0.02),
 }
 """Repetitions, luck of each measurement, and shared luck of a cell's repetitions."""
+SEEDS = range(20, 26)
+PLAN_SEEDS = range(20, 22)
+LEFT_OUT = 0.25
+"""Share of the deployments that is left out."""
+SURFACE = "`surface.nc`"
 
-Row = tuple[str, str]
+Row = Sequence[object]
+Fitter = Callable[[Observations], Predictor]
+FITTERS: dict[str, Fitter] = {"rao_ramp": partial(fit, MODELS["rao_ramp"], resamples=40), **LEARNED}
 
 
 def equals(repetitions: int, own: float, shared: float, generator: np.random.Generator) -> xr.Dataset:
@@ -65,7 +75,7 @@ def equals(repetitions: int, own: float, shared: float, generator: np.random.Gen
 SIGNS = {"throughput": 0, "throughput_low": -1, "throughput_high": 1}
 
 
-def of_equals() -> Iterator[Row]:
+def of_equals(_pool: Executor) -> Iterator[Row]:
     """Yield the share of comparisons of equals in which a cell, value or the overall effect differs."""
     for name, (repetitions, own, shared) in EQUALS.items():
         generator, different = np.random.default_rng(0), 0
@@ -73,59 +83,108 @@ def of_equals() -> Iterator[Row]:
             found = compare(*(equals(repetitions, own, shared, generator) for _ in range(2)))
             verdicts = {found.overall.verdict, *found.parts["verdict"], *found.cells["verdict"]}
             different += verdicts != {SAME}
-        yield f"equals, {name}: any difference found", f"{100 * different / PAIRS:.0f} %"
+        yield name, percent(different / PAIRS)
 
 
-def of_runs(file: Path) -> Iterator[Row]:
+def judged(model: Predictor, held: Observations) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the relative error of each left-out measurement, and whether it is in its 95 % interval."""
+    answer = model.predict(held.frame[[*model.domain.ranges, *model.domain.words]])
+    low, high = (answer[f"throughput_{end}"].to_numpy() for end in ("low", "high"))
+    off = np.abs(answer["throughput"].to_numpy() / held.throughput - 1)
+    return off, (low <= held.throughput) & (held.throughput <= high)
+
+
+def of_left_out(pool: Executor) -> Iterator[Row]:
+    """Yield errors and coverage for left-out deployments of hidden laws with 3 % of stalls, and of the surface."""
+    for data, name in itertools.product([*plans.EVERY, SURFACE], LEARNED):
+        off, inside = zip(*pool.map(partial(left_out, data, name), SEEDS), strict=True)
+        middle = np.mean([np.median(one) for one in off])
+        yield data, f"`{name}`", f"{middle:.3f}", percent(np.concatenate(inside).mean())
+
+
+def left_out(data: str, name: str, seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return `judged` for a quarter of the deployments, predicted from the others."""
+    ds = (
+        xr.load_dataset(ROOT / "examples/surface.nc")
+        if data == SURFACE
+        else plans.made_up(data, plans.MEDIUM, plans.Luck(), seed)
+    )
+    observations = observe(ds)
+    deployments = observations.frame["deployment"].unique()
+    chosen = np.random.default_rng(seed).permutation(deployments)[: round(LEFT_OUT * len(deployments))]
+    out = observations.frame["deployment"].isin(chosen).to_numpy()
+    with threadpool_limits(1):
+        return judged(LEARNED[name](observations.take(~out)), observations.take(out))
+
+
+def of_repeated(pool: Executor) -> Iterator[Row]:
+    """Yield the coverage of one more measurement of measured cells, and of those in another run, by law."""
+    for law, name in itertools.product(coverage.LAWS, (None, "gaussian_process")):
+        fitter = partial(fit, MODELS[law], resamples=40) if name is None else LEARNED[name]
+        shares = [
+            np.mean([*pool.map(partial(world, law, fitter), SEEDS)])
+            for world in (coverage.of_same, coverage.of_new_run)
+        ]
+        yield f"`{law}`", "the law" if name is None else f"`{name}`", *map(percent, shares)
+
+
+def of_runs(file: Path, _pool: Executor) -> Iterator[Row]:
     """Yield errors of predicting each run of the WAN study from the other two, for cells that these cover."""
     text = (ROOT / "config/imports/nrp-wan-2020.yaml").read_text(encoding="utf-8")
     observations = observe(import_table(Import.model_validate(yaml.safe_load(text)), file, "wan").summary)
     runs = observations.runs
     assert runs is not None
-    fitters = {"`rao_ramp`": lambda some: fit(MODELS["rao_ramp"], some, resamples=40)}
-    fitters |= {"`gaussian_process`": fit_process, "`table`": fit_table}
-    for name, fitter in fitters.items():
-        off: list[NDArray[np.float64]] = []
-        inside: list[NDArray[np.bool_]] = []
+    for name, fitter in FITTERS.items():
+        found = []
         for run in np.unique(runs):
             model, held = fitter(observations.take(runs != run)), observations.take(runs == run)
             known = ~model.domain.outside(held.frame[list(observations.axes)])
-            held = held.take(known)
-            answer = model.predict(held.frame[[*model.domain.ranges, *model.domain.words]])
-            low, high = (answer[f"throughput_{end}"].to_numpy() for end in ("low", "high"))
-            off.append(np.abs(answer["throughput"].to_numpy() / held.throughput - 1))
-            inside.append((low <= held.throughput) & (held.throughput <= high))
-        share = 100 * np.concatenate(inside).mean()
-        yield (
-            f"WAN, a run left out, {name}: median error, in 95 % intervals",
-            f"{np.median(np.concatenate(off)):.3f}, {share:.0f} %",
-        )
+            found.append(judged(model, held.take(known)))
+        off, inside = map(np.concatenate, zip(*found, strict=True))
+        yield f"`{name}`", f"{np.median(off):.3f}", percent(inside.mean())
 
 
-def of_laws() -> Iterator[Row]:
-    """Yield errors between the cells of a process fitted to known laws with 8 % of noise."""
-    for law, axes in LAWS.items():
-        values, _, fixed = TRUTHS[law]
-        lines = [np.array(sorted(line), float) for line in axes.values()]
-        middles = [np.sqrt(line[1:] * np.maximum(line[:-1], 0.5)) for line in lines]
-        points = pd.DataFrame(list(itertools.product(*middles)), columns=list(axes))
-        truth = MODELS[law](with_defaults(points.assign(**fixed)), values)
-        how = {"fixed": fixed, "noise": 0.08, "repetitions": 3}
-        off = [
-            np.abs(
-                fit_process(observe(measured(MODELS[law], values, axes, seed=seed, **how))).estimate(points)
-                / truth
-                - 1
-            ).mean()
-            for seed in range(6)
-        ]
-        yield f"process, law `{law}`: mean error between cells", f"{np.mean(off):.3f}"
+def of_plans(pool: Executor) -> Iterator[Row]:
+    """Yield how often plans answer and suffice, on hidden laws over 96 cells, between measured RTTs too."""
+    for name, laws in (("five laws", plans.LAWS), ("four unseen laws", plans.UNSEEN)):
+        asked = pool.map(planned, *zip(*itertools.product(laws, PLAN_SEEDS), strict=True))
+        rows = plans.judged(pd.concat(asked, ignore_index=True))
+        for stated, some in rows.groupby("stated"):
+            shares = (some["answered"].mean(), some["sufficient"].mean(), some["cheap"].fillna(0).mean())
+            yield name, percent(stated), len(some), *map(percent, shares)
+
+
+def planned(law: str, seed: int) -> pd.DataFrame:
+    return pd.DataFrame(plans.on_law(law, plans.MEDIUM, plans.Luck(), seed))
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def main() -> None:
-    print("| estimate | value |\n|---|---|")
-    for row in itertools.chain(of_equals(), of_runs(Path(sys.argv[1])), of_laws()):
-        print(f"| {' | '.join(row)} |", flush=True)
+    tables: dict[tuple[str, ...], Callable[[Executor], Iterator[Row]]] = {
+        ("equals", "any difference found"): of_equals,
+        ("a quarter of the deployments left out", "model", "median error", "in 95 % intervals"): of_left_out,
+        ("law", "model", "one more measurement, in 95 % intervals", "the same in another run"): of_repeated,
+        (
+            "plans, 96 cells",
+            "stated",
+            "questions",
+            "answered",
+            "sufficient",
+            "at most 25 % more cores",
+        ): of_plans,
+    }
+    if sys.argv[1:]:
+        tables["WAN, a run left out", "model, median error", "in 95 % intervals"] = partial(
+            of_runs, Path(sys.argv[1])
+        )
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for columns, rows in tables.items():
+            print(f"\n| {' | '.join(columns)} |\n|{len(columns) * '---|'}")
+            for row in rows(pool):
+                print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
 if __name__ == "__main__":

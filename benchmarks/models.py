@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction errors of models on unseen data, and coverage of their intervals.
+"""Prediction errors of all models on unseen data; `benchmarks.held_out` has the coverage of intervals.
 
 python -m benchmarks.models wan FILE        a run of the WAN study of 2020, from its other two
 python -m benchmarks.models usl             a synthetic surface that rises and falls, without intervals
 python -m benchmarks.models scores DATASET  left-out cells, like `snakemake`
-python -m benchmarks.models coverage        intervals of one more measurement, on data of four known laws
 
 FILE is the study's table. Nothing is measured.
 """
@@ -22,18 +21,15 @@ import pandas as pd
 import xarray as xr
 import yaml
 from numpy.typing import NDArray
-from tpcsweep.analysis.models.choice import LEARNED, choose
+from tpcsweep.analysis.models.choice import choose
 from tpcsweep.analysis.models.fit import fit
 from tpcsweep.analysis.models.formulas import MODELS
-from tpcsweep.analysis.models.learned import fit_process
+from tpcsweep.analysis.models.learned import LEARNED
 from tpcsweep.analysis.models.observations import Observations, observe
 from tpcsweep.analysis.models.predictor import Predictor
 from tpcsweep.data.importing.import_settings import Import
 from tpcsweep.data.importing.table_import import import_table
 
-from tests.support.coverage import LAWS, of_new_run, of_same
-
-SEEDS = 24
 ROOT = Path(__file__).resolve().parents[1]
 Fitter = Callable[[Observations], Predictor]
 
@@ -129,27 +125,8 @@ def scores(path: str) -> None:
     print(f"\nbest: {found.best}", *found.problems, sep="\n")
 
 
-def coverage() -> None:
-    """Print the share of measurements in intervals fitted to others of the same law, with standard errors."""
-    worlds = {
-        "repetitions": of_same,
-        "repetitions, outliers": partial(of_same, outliers=0.04),
-        "a new run": of_new_run,
-        "a new run, outliers": partial(of_new_run, outliers=0.04),
-    }
-    print(f"| law | by | {' | '.join(worlds)} |\n" + "|---" * (len(worlds) + 2) + "|")
-    for law in LAWS:
-        for name, fitter in (
-            ("the law", partial(fit, MODELS[law], resamples=40)),
-            ("a process", fit_process),
-        ):
-            shares = [[world(law, fitter, seed) for seed in range(SEEDS)] for world in worlds.values()]
-            cells = (f"{100 * np.mean(one):.1f} ± {100 * np.std(one) / SEEDS**0.5:.1f} %" for one in shares)
-            print(f"| `{law}` | {name} | {' | '.join(cells)} |", flush=True)
-
-
 def main() -> None:
-    commands = {"wan": wan, "usl": usl, "scores": scores, "coverage": coverage}
+    commands = {"wan": wan, "usl": usl, "scores": scores}
     name, *rest = sys.argv[1:]
     commands[name](*rest)
 

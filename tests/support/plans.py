@@ -77,6 +77,36 @@ def _threshold(at: Points, constants: Constants = (6, 1, 4, 0.95, 0.55)) -> Floa
     )
 
 
+def _thrash(at: Points, constants: Constants = (2, 30, 40, 14, 0.93)) -> Floats:
+    few, each, far, core, path = constants
+    load = at["streams"] / (few + each * at["cores"]) / (1 + at["rtt"] / far)
+    return np.minimum(core * at["cores"] * load / (1 + load) ** 2, path) * at["origins"] ** -0.05
+
+
+def _logistic(at: Points, constants: Constants = (0.9, 0.5, 70, 1.2, 4, 1.5, 30)) -> Floats:
+    level, power, far, fall, few, steep, wait = constants
+    rise = 1 / (1 + (few * (1 + at["rtt"] / wait) / at["streams"]) ** steep)
+    return level * at["cores"] ** power / (1 + (at["rtt"] / far) ** fall) * rise * at["origins"] ** 0.1
+
+
+def _harmonic(at: Points, constants: Constants = (8, 0.8, 0.8, 2.6, 0.003, 2.85)) -> Floats:
+    window, power, base, core, each, path = constants
+    streams = window * at["streams"] ** power / (at["rtt"] + base)
+    return 1 / (1 / streams + 1 / (core * at["cores"] * (1 - each * at["streams"])) + 1 / path)
+
+
+def _steps(at: Points, constants: Constants = (5, 1, 0.25, 8, 3.5, 0.95)) -> Floats:
+    window, base, step, first, core, path = constants
+    shrunk = window / (1 + step * np.floor(np.log2(1 + at["rtt"] / first)))
+    busy = np.minimum(1, at["streams"] / at["origins"])
+    return _least(
+        shrunk * at["streams"] / (at["rtt"] + base),
+        core * at["cores"] * busy,
+        np.full(len(busy), path),
+        sharpness=3.0,
+    )
+
+
 LAWS: Mapping[str, Callable[..., Floats]] = {
     "windows and cores": _windows,
     "contention": _usl,
@@ -85,7 +115,21 @@ LAWS: Mapping[str, Callable[..., Floats]] = {
     "threshold": _threshold,
 }
 """Throughput of points by the name of a law, whose constants are its default argument."""
+UNSEEN: Mapping[str, Callable[..., Floats]] = {
+    "thrash": _thrash,
+    "logistic": _logistic,
+    "harmonic": _harmonic,
+    "steps": _steps,
+}
+"""Laws that served for no choice of a constant of the planner."""
+EVERY = {**LAWS, **UNSEEN}
 SMALL = {"origins": [1, 2], "cores": [0.15, 0.6], "rtt": [5.0, 50.0], "streams": [1, 2, 4]}
+MEDIUM = {
+    "origins": [1, 2],
+    "cores": [0.1, 0.2, 0.4],
+    "rtt": [2.0, 10.0, 40.0, 100.0],
+    "streams": [1, 4, 8, 32],
+}
 LARGE = {
     "origins": [1, 2, 4],
     "cores": [0.1, 0.2, 0.4],
@@ -117,7 +161,7 @@ def made_up(law: str, axes: Axes, luck: Luck, seed: int) -> xr.Dataset:
     coordinates = {name: [*values] for name, values in axes.items()} | {"repetition": [1]}
     template = xr.DataArray(np.zeros([*map(len, coordinates.values())]), coordinates)
     points = {name: template[name].broadcast_like(template).values.ravel().astype(float) for name in axes}
-    found = luck.measured(LAWS[law](points), np.random.default_rng(seed)).reshape(template.shape)
+    found = luck.measured(EVERY[law](points), np.random.default_rng(seed)).reshape(template.shape)
     content = synthetic.with_ends(found, 1.96 * luck.noise * found)
     ds = xr.Dataset({name: (template.dims, values) for name, values in content.items()}, template.coords)
     about = {"sweep": "made-up", "testbed": "netns", "testbed_kind": "netns", "measurement_confidence": 0.95}
@@ -159,7 +203,7 @@ def on_law(
     between = [float(np.sqrt(one * other)) for one, other in itertools.pairwise(axes["rtt"])]
     for rtt in [*axes["rtt"], *between]:
         grid = candidates(model.domain, {"rtt": rtt})
-        truth = np.asarray(LAWS[law](grid), float)
+        truth = np.asarray(EVERY[law](grid), float)
         choices = _choices(model, observations, grid, truth, rivals=rivals)
         where = "between" if rtt in between else "measured"
         for sure in STATED:

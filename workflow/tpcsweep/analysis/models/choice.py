@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from tpcsweep.analysis.models.fit import Fit
 from tpcsweep.analysis.models.formula import SEED, Floats, Model, json_content
-from tpcsweep.analysis.models.learned import fit_process, fit_table
+from tpcsweep.analysis.models.learned import LEARNED, PROCESS, Learner
 from tpcsweep.analysis.models.least_squares import find_optimum, luck_units
 from tpcsweep.analysis.models.observations import Observations
-from tpcsweep.analysis.models.predictor import Domain, Predictor
+from tpcsweep.analysis.models.predictor import Domain
 from tpcsweep.common.numbers import plain
 
 _MOST_FOLDS = 12
@@ -25,12 +25,6 @@ _FEWEST_VALUES = 3  # leaving out one of two values leaves no axis
 _FLOOR = 0.05  # relative errors divide by the cell's throughput, but at least by this share of the largest throughput
 _DRAWS = 1000
 
-
-Learner = Callable[[Observations], Predictor]
-"""Function that returns a fitted predictor; it raises ValueError if there are too few observations."""
-
-LEARNED: Mapping[str, Learner] = {"gaussian_process": fit_process, "table": fit_table}
-"""Predictors that learn from the cells without a formula, by name."""
 
 Candidate = Callable[[Observations, Observations], Floats]
 """Function of training and left-out observations that returns Gbit/s for each left-out row.
@@ -58,7 +52,8 @@ class Choice:
     """One row for each model, best first: score (Gbit/s), tied with the best, skill."""
     best: str = ""
     """Model for predictions inside the data; empty if no fold was possible.
-    It is the first model tied with the best: `LEARNED` before formulas, each in the order of their scores."""
+    Of the models tied with the best it is the process, unless left-out runs judge; otherwise the first of `LEARNED`,
+    or of the formulas, in the order of their scores."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -120,8 +115,9 @@ def choose(
     inside = predictions[predictions["inside"]]
     held_out = next((part for part in (inside[inside["kind"] == "run"], inside) if len(part)), predictions)
     tied = _scores(_losses(held_out, units)).query("tied")["model"]  # in the order of their scores
-    best = str(min(tied, key=lambda name: name not in LEARNED, default=""))
-    return Choice(errors, _scores(_losses(predictions, units)), best, problems)
+    by_runs = held_out["kind"].eq("run").all()
+    best = min(tied, key=lambda name: (name not in LEARNED, not by_runs and name != PROCESS), default="")
+    return Choice(errors, _scores(_losses(predictions, units)), str(best), problems)
 
 
 def make_folds(observations: Observations) -> list[Fold]:
@@ -200,7 +196,7 @@ def _fitted(
 
 
 def _learned(learner: Learner, train: Observations, test: Observations) -> Floats:
-    return learner(train).estimate(test.frame)
+    return np.exp(learner.train(train)(test.frame)[0])
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:

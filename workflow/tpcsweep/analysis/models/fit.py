@@ -94,6 +94,7 @@ class Fit(Predictor):
         return self._rates(points, self.values)
 
     def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
+        """Return the interval of the formula itself in Gbit/s, without the scatter of measurements."""
         return interval(self._resampled(points))
 
     def draws(self, points: Cells, count: int = 200) -> Floats:

@@ -1,161 +1,252 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that learn from the cells without a formula: a Gaussian process and a lookup table."""
+"""Models that learn from the cells without a formula: a Gaussian process and lookup tables."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from scipy import linalg, stats
-from scipy.interpolate import RegularGridInterpolator
+from scipy.spatial.distance import cdist
 
 from tpcsweep.analysis.models.formula import SEED, Cells, Floats
-from tpcsweep.analysis.models.observations import Observations
-from tpcsweep.analysis.models.predictor import Domain, Predictor, Scatter, log_ratio, new_run
-from tpcsweep.common.numbers import CONFIDENCE, short
+from tpcsweep.analysis.models.least_squares import luck_units
+from tpcsweep.analysis.models.observations import FLOOR, Observations
+from tpcsweep.analysis.models.predictor import QUANTILES, Domain, Predictor, Scatter
+from tpcsweep.common.numbers import short
 
 _LEARN = 300  # points that the process learns lengths from; the time grows with the cube
 _HOLD = 1500  # points that predictions of the process are based on
-_MOST = 100_000  # places of a table; a larger grid would be almost empty
-_PARTS = 8  # parts of the points of a table, each left out in turn
-_SMALLEST = 1e-9  # Gbit/s
+_GROSS = 5.0  # deviations beyond which an output does not count for its neighbours
+_LEAST = 0.6  # smallest typical deviation with which a gross one is compared
+_ROUNDS = 2  # additional fits, with gross outputs replaced by their predictions
+_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
+
+_PARTS = 5  # parts of the observations, each left out in turn
+_TRANSFERS = ("tcp_streams", "file_size", "streams")  # numbers that one deployment serves in turn
+
+
+class Scale(NamedTuple):
+    """Scaled logarithm of a numeric axis."""
+
+    offset: float  # addition before the logarithm, so that 0 ms has one
+    limit: float  # number for "no limit": twice the largest value
+    middle: float = 0.0
+    spread: float = 1.0
+
+    def __call__(self, values: Floats) -> Floats:
+        numbers = np.where(np.isfinite(values), values, self.limit) + self.offset
+        return (np.log(np.maximum(numbers, 1e-12)) - self.middle) / self.spread
 
 
 @dataclass(frozen=True)
 class Features:
     """Axes as a matrix: scaled logarithms of numbers, and one column for each word."""
 
-    offsets: Mapping[str, float]  # addition before the logarithm, so that 0 ms has one
-    limits: Mapping[str, float]  # number for "no limit": twice the largest value
-    centres: Mapping[str, tuple[float, float]]
+    scales: Mapping[str, Scale]
     words: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def from_observations(cls, observations: Observations) -> Features:
-        offsets, limits, centres = {}, {}, {}
+        scales = {}
         for name in observations.numeric:
             values = observations.frame[name].to_numpy(float)
             finite = values[np.isfinite(values)]
             # Values start at 1 ms, stream or byte. Axes with values below 1 (cores) are never 0.
-            offsets[name] = 1.0 if finite.min(initial=1.0) == 0 else 0.0
-            limits[name] = 2 * float(finite.max(initial=1.0))
-            logs = _logarithms(values, offsets[name], limits[name])
-            centres[name] = (float(logs.mean()), float(logs.std()) or 1.0)
-        return cls(offsets, limits, centres, observations.words)
+            scale = Scale(float(finite.min(initial=1.0) == 0), 2 * float(finite.max(initial=1.0)))
+            logs = scale(values)
+            scales[name] = scale._replace(middle=float(logs.mean()), spread=float(logs.std()) or 1.0)
+        return cls(scales, observations.words)
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return (*self.centres, *self.words)
-
-    def logarithms(self, points: Cells, name: str) -> Floats:
-        """Return the logarithms of a numeric axis, unscaled."""
-        return _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
+        return (*self.scales, *self.words)
 
     def __call__(self, points: Cells) -> Floats:
         """Return points × features."""
-        columns = [
-            (self.logarithms(points, name) - middle) / spread
-            for name, (middle, spread) in self.centres.items()
-        ]
+        columns = [scale(np.asarray(points[name], float)) for name, scale in self.scales.items()]
         for name, words in self.words.items():
             values = np.asarray(points[name]).astype(str)
             columns += [(values == word).astype(float) for word in words]
         return np.column_stack(columns)
 
 
-def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
-    return np.log(np.maximum(np.where(np.isfinite(values), values, limit) + offset, 1e-12))
+Surface = Callable[[Cells], tuple[Floats, Floats]]
+"""Function of points that returns the median of log(throughput in Gbit/s), and a scale of deviations from it."""
 
 
 @dataclass(frozen=True)
-class GaussianProcess(Predictor):
-    """Fitted Gaussian process of log(throughput). Its estimate is the median, exp(mean)."""
+class Learner:
+    """Way to learn throughput from cells, with conformal intervals."""
 
-    regressor: Any
-    features: Features
-    noise: float  # standard deviation of log(throughput) about the surface that the errors do not explain
-    single: float  # standard deviation of log(throughput) of one more measurement about the surface
+    name: str
+    about: str
+    train: Callable[[Observations], Surface]
+    """Function that raises ValueError if the observations do not suffice."""
+    normal: bool = False
+    """Whether the scale is the standard deviation of a measurement; intervals are never narrower than a normal one."""
+
+    def __call__(self, observations: Observations) -> Learned:
+        """Fit all observations, and estimate the scatter of measurements by leaving out a fifth at a time.
+
+        A fifth has whole runs if there are several, otherwise whole deployments if there are 8 or more, otherwise
+        whole points. Raises ValueError if there are fewer than three points, or if `train` raises it.
+        """
+        runs = observations.runs
+        numbers = pd.factorize(luck_units(observations) if runs is None else runs)[0]
+        if observations.frame["point"].nunique() < 3:
+            raise ValueError("learning needs at least three points")
+        count = int(numbers.max()) + 1
+        part = (np.random.default_rng(SEED).permutation(count) % _PARTS)[numbers]
+        middle, spread = np.empty((2, len(observations)))
+        for out in (part == at for at in np.unique(part)):
+            middle[out], spread[out] = self.train(observations.take(~out))(observations.take(out).frame)
+        logs, least = _logarithms_of_throughput(observations)
+        scatter = Scatter.from_residuals((logs - middle) / spread, np.ones(len(logs)))
+        if self.normal:
+            normal = stats.norm.ppf(QUANTILES)
+            wider = np.maximum(np.abs(scatter.quantiles), np.abs(normal))
+            scatter = replace(scatter, quantiles=np.copysign(wider, normal))
+        zeros = int(np.sum(observations.throughput == 0))
+        return Learned(
+            self,
+            self.train(observations),
+            scatter,
+            domain=Domain.from_observations(observations),
+            problems=(f"{zeros} cells without throughput count as {short(least)} Gbit/s",) if zeros else (),
+        )
+
+
+@dataclass(frozen=True)
+class Learned(Predictor):
+    """Fit of a learner. Its estimate is the median."""
+
+    learner: Learner
+    surface: Surface
     scatter: Scatter
-    """Scatter of single measurements about the surface without their point, in standard deviations."""
-    name = "gaussian_process"
-    about = "Gaussian process of log(throughput) over the axes, which knows no physics"
+    """Scatter of measurements about the surface without their part, in its scale of deviations: a single band."""
+
+    @property
+    def name(self) -> str:
+        return self.learner.name
+
+    @property
+    def about(self) -> str:
+        return self.learner.about
 
     def estimate(self, points: Cells) -> Floats:
-        return np.exp(self._surface(points)[0])
-
-    def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
-        middle, spread = self._surface(points)
-        half = spread * stats.norm.ppf(0.5 + CONFIDENCE / 2)
-        return np.exp(middle - half), np.exp(middle + half)
+        return np.exp(self._at(points)[0])
 
     def draws(self, points: Cells, count: int = 200) -> Floats:
-        middle, spread = self._surface(points)
-        off = self.scatter.drawn(count, np.exp(middle)) * np.hypot(spread, self.single)
-        return np.asarray(np.exp(middle + off))
+        middle, spread = self._at(points)
+        return np.asarray(np.exp(middle + spread * self.scatter.drawn(count, np.exp(middle))))
 
-    def inputs(self, points: Cells) -> Floats:
-        """Return points × features for the regressor."""
-        return self.features(self.domain.filled(points, self.features.axes))
-
-    def _surface(self, points: Cells) -> tuple[Floats, Floats]:
-        return surface(self.regressor, self.inputs(points), self.noise)
+    def _at(self, points: Cells) -> tuple[Floats, Floats]:
+        return self.surface(self.domain.filled(points, (*self.domain.ranges, *self.domain.words)))
 
 
-def fit_process(observations: Observations) -> GaussianProcess:
-    """Fit a Gaussian process with a Matérn 5/2 kernel and one length for each axis.
-
-    The process (Rasmussen, Williams 2006) is fitted to log(throughput), the median of each point's repetitions. A
-    throughput of 0 counts as half of the smallest positive one, and `problems` report it. Maximum likelihood determines
-    lengths from at most 300 points. Leaving out each point (jackknife) estimates the scatter of single measurements.
-    Raises ValueError if the observations have no axis or no throughput.
-    """
+def _logarithms_of_throughput(observations: Observations) -> tuple[Floats, float]:
+    """Return log(throughput in Gbit/s), and half of the smallest positive throughput, which replaces 0."""
     throughput = observations.throughput
-    if not observations.axes or not throughput.any():
-        raise ValueError("a Gaussian process needs an axis with several values, and throughput")
-    least = float(throughput[throughput > 0].min()) / 2
-    logs = np.log(np.maximum(throughput, least))
-    features = Features.from_observations(observations)
-    groups = observations.frame.assign(log=logs).groupby("point", sort=False)
-    cells, counts = list(groups.indices.values()), groups.size().to_numpy()
-    rows = features(observations.frame)
-    inputs = np.array([rows[of_point].mean(axis=0) for of_point in cells])
-    outputs = groups["log"].median().to_numpy(float)
-    errors = groups["relative"].mean().to_numpy(float) / np.sqrt(counts)
-    generator = np.random.default_rng(SEED)
-    held = some_rows(len(outputs), generator)
-    inputs, outputs, errors = inputs[held], outputs[held], errors[held]
-    regressor, noise, scale = fit_regressor(
-        inputs, outputs, errors, generator, np.ones(inputs.shape[1]), (0.05, 1e3)
-    )
-    repeated = float(groups["log"].var().mean())  # NaN without repetitions
-    single = math.sqrt(noise**2 + (repeated if math.isfinite(repeated) else float(np.mean(errors**2))))
-    place, row = np.repeat(np.arange(len(held)), counts[held]), np.concatenate([cells[at] for at in held])
-    middle = outputs - scale * leave_one_out(regressor)[0]
-    # A jump shortens a length everywhere, which would make leave-one-out deviations too large elsewhere.
-    spread = surface(regressor, inputs, noise)[1]
-    off = (logs[row] - middle[place]) / np.hypot(spread, single)[place]
-    off = off * new_run(off, observations.take(row))
-    scatter = Scatter.from_residuals(off, np.exp(middle)[place], len(held) - 1)
-    zeros = int(np.sum(throughput == 0))
-    problems = (f"{zeros} cells without throughput count as {short(least)} Gbit/s",) if zeros else ()
-    domain = Domain.from_observations(observations)
-    return GaussianProcess(regressor, features, noise, single, scatter, domain=domain, problems=problems)
+    least = float(throughput[throughput > 0].min(initial=math.inf)) / 2
+    if not math.isfinite(least):
+        raise ValueError("no cell has a throughput")
+    return np.log(np.maximum(throughput, least)), least
 
 
-def surface(regressor: Any, inputs: Floats, noise: float) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of the surface itself, without measurement noise."""
-    middle, spread = regressor.predict(inputs, return_std=True)
-    # scikit-learn's deviation includes the white kernel.
-    return np.asarray(middle), np.sqrt(np.maximum(np.asarray(spread) ** 2 - noise**2, 0.0))
+def _train_process(observations: Observations) -> Surface:
+    """Return a process fitted to the medians of points; the scale includes the scatter of one measurement."""
+    if not observations.axes:
+        raise ValueError("a Gaussian process needs an axis with several values")
+    features, point = Features.from_observations(observations), observations.frame["point"]
+    outputs = pd.Series(_logarithms_of_throughput(observations)[0]).groupby(point, sort=False)
+    inputs = pd.DataFrame(features(observations.frame)).groupby(point, sort=False).mean().to_numpy()
+    held = some_rows(len(inputs), np.random.default_rng(SEED))
+    inputs, medians = inputs[held], outputs.median().to_numpy()[held]
+    regressor = fit_regressor(inputs, medians, 0.0, np.ones(inputs.shape[1]), (0.05, 1e3)).regressor
+    freedom = outputs.size() - 1
+    # The median resists stalls. That of χ² is smaller than its mean.
+    squares = (outputs.var() * freedom / stats.chi2.median(freedom)).median()
+    single = max(math.sqrt(np.nan_to_num(squares)), FLOOR)  # NaN without repetitions
+
+    def surface(cells: Cells) -> tuple[Floats, Floats]:
+        middle, spread = regressor.predict(features(cells), return_std=True)
+        return middle, np.hypot(spread, single)
+
+    return surface
 
 
-def leave_one_out(regressor: Any) -> tuple[Floats, Floats]:
+class Process(NamedTuple):
+    """Gaussian process, and the prediction of each of its outputs by the others."""
+
+    regressor: Any
+    noise: float  # standard deviation of the outputs about the surface that the errors do not explain
+    predicted: Floats
+    deviation: Floats  # standard deviations of `predicted`
+
+    def surface(self, inputs: Floats) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of the surface itself, without measurement noise."""
+        middle, spread = self.regressor.predict(inputs, return_std=True)
+        # scikit-learn's deviation includes the white kernel.
+        return np.asarray(middle), np.sqrt(np.maximum(np.asarray(spread) ** 2 - self.noise**2, 0.0))
+
+
+def fit_regressor(
+    inputs: Floats,
+    outputs: Floats,
+    errors: Floats | float,
+    lengths: Floats | float,
+    bounds: tuple[float, float],
+) -> Process:
+    """Fit scikit-learn's process (Matérn 5/2 and white noise) to points × features.
+
+    An output more than 5 deviations from its prediction by the others affects nothing else: the process is fitted again
+    with that prediction instead of the output. Maximum likelihood determines lengths from at most 300 points.
+
+    Args:
+        inputs: Points × features.
+        outputs: One for each point.
+        errors: Standard deviations of the outputs.
+        lengths: Lengths of the kernel at the start, one for each feature or one for all.
+        bounds: Bounds of the lengths.
+    """
+    # Importing scikit-learn takes a second, and formulas do not need it.
+    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels  # type: ignore[import-untyped]
+
+    kernel: Any = kernels.ConstantKernel(1.0, (1e-2, 1e2)) * kernels.Matern(lengths, bounds, nu=2.5)
+    kernel += kernels.WhiteKernel(1e-2, (1e-6, 1.0))
+    learned = some_rows(len(outputs), np.random.default_rng(SEED), _LEARN)
+    wanted = outputs
+    for _ in range(1 + _ROUNDS):
+        scale = float(wanted.std()) or 1.0
+        alpha = np.maximum(np.broadcast_to(errors / scale, outputs.shape) ** 2, 1e-10)
+        regressor = GaussianProcessRegressor(kernel, alpha=alpha[learned], normalize_y=True)
+        with warnings.catch_warnings():
+            # A length at its bound means an axis without influence, which is no fault.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            kernel = regressor.fit(inputs[learned], wanted[learned]).kernel_
+        if len(learned) < len(outputs):
+            regressor.set_params(kernel=kernel, alpha=alpha, optimizer=None).fit(inputs, wanted)
+        distance, deviation = (scale * part for part in _leave_one_out(regressor))
+        predicted = wanted - distance
+        off = np.abs(outputs - predicted) / deviation
+        most = _GROSS * max(_LEAST, _MAD * float(np.median(off)))
+        before, wanted = wanted, np.where(off > most, predicted, outputs)
+        if np.array_equal(wanted, before):
+            break
+    noise = math.sqrt(float(regressor.kernel_.k2.noise_level)) * scale
+    return Process(regressor, noise, predicted, deviation)
+
+
+def _leave_one_out(regressor: Any) -> tuple[Floats, Floats]:
     """Return each output's distance from its prediction by all others, and that prediction's deviation.
 
     Both are in units of the outputs' standard deviation. Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes
@@ -165,56 +256,6 @@ def leave_one_out(regressor: Any) -> tuple[Floats, Floats]:
     return np.ravel(regressor.alpha_) / inverse, 1 / np.sqrt(inverse)
 
 
-def fit_regressor(
-    inputs: Floats,
-    outputs: Floats,
-    errors: Floats,
-    generator: np.random.Generator,
-    lengths: Floats | float,
-    bounds: tuple[float, float],
-) -> tuple[Any, float, float]:
-    """Fit scikit-learn's process to points × features; errors are standard deviations of the outputs.
-
-    The kernel has the `lengths` at the start, one for each feature or one for all, and they stay within the bounds.
-    Returns the process, the standard deviation of outputs about its surface that the errors do not explain, and the
-    scale of the outputs.
-    """
-    scale = float(outputs.std()) or 1.0
-    kernel = _kernel(lengths, bounds)
-    regressor = _regressor(
-        inputs, outputs, errors / scale, some_rows(len(outputs), generator, _LEARN), kernel
-    )
-    return regressor, math.sqrt(float(regressor.kernel_.k2.noise_level)) * scale, scale
-
-
-def _kernel(lengths: Floats | float, bounds: tuple[float, float]) -> Any:
-    from sklearn.gaussian_process import kernels  # type: ignore[import-untyped]
-
-    matern = kernels.Matern(lengths, bounds, nu=2.5)
-    return kernels.ConstantKernel(1.0, (1e-2, 1e2)) * matern + kernels.WhiteKernel(1e-2, (1e-6, 1.0))
-
-
-def _regressor(
-    inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray[np.int64], kernel: Any
-) -> Any:
-    """Return scikit-learn's process of all points, with lengths from the `learned` rows and scaled errors."""
-    # Importing scikit-learn takes a second, and other models do not need it.
-    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-    from sklearn.gaussian_process import GaussianProcessRegressor
-
-    settings: dict[str, Any] = {"normalize_y": True, "random_state": SEED}
-    with warnings.catch_warnings():
-        # A length at its bound means an axis without influence, which is no fault.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        first = GaussianProcessRegressor(
-            kernel, alpha=errors[learned] ** 2, n_restarts_optimizer=1, **settings
-        ).fit(inputs[learned], outputs[learned])
-    if len(learned) == len(outputs):
-        return first
-    whole = GaussianProcessRegressor(first.kernel_, alpha=errors**2, optimizer=None, **settings)
-    return whole.fit(inputs, outputs)
-
-
 def some_rows(count: int, generator: np.random.Generator, most: int = _HOLD) -> NDArray[np.int64]:
     """Return all rows, or `most` of them at random: the time of a process grows with the cube."""
     if count <= most:
@@ -222,124 +263,37 @@ def some_rows(count: int, generator: np.random.Generator, most: int = _HOLD) -> 
     return np.sort(generator.choice(count, most, replace=False))
 
 
-class _Grid(NamedTuple):
-    features: Features
-    places: Mapping[str, Floats]  # logarithms of each numeric axis with several values, ascending
-    words: Mapping[str, tuple[str, ...]]
-    rates: Floats
-    """log(throughput in Gbit/s): words × places, in their order; the last of each words' places is their mean."""
+def _train_lookup(observations: Observations, ignored: Sequence[str] = ()) -> Surface:
+    """Return a function that looks up the medians of cells with equal axes; the nearest ones for other points."""
+    kept = tuple(name for name in observations.axes if name not in ignored) or observations.axes
+    features = Features.from_observations(replace(observations, axes=kept))
+    place = pd.DataFrame({name: observations.classes(name) for name in kept}).groupby([*kept]).ngroup()
+    rates = pd.Series(_logarithms_of_throughput(observations)[0]).groupby(place).median().to_numpy()
+    places = pd.DataFrame(features(observations.frame)).groupby(place).median().to_numpy()
 
-    @classmethod
-    def from_observations(cls, observations: Observations, features: Features) -> _Grid:
-        """Return the medians of observations. Raises ValueError for a grid with too many places."""
-        frame = observations.frame
-        words = observations.words
-        places: dict[str, Floats] = {}
-        index = [np.searchsorted(values, frame[name].astype(str)) for name, values in words.items()]
-        for name in features.centres:
-            at = pd.Series(features.logarithms(frame, name))
-            classes = observations.classes(name).reset_index(drop=True)
-            if classes.nunique() > 1:
-                middles = at.groupby(classes).median()
-                places[name] = middles.to_numpy(float)
-                index.append(np.searchsorted(middles.index.to_numpy(), classes))
-        shape = [len(values) for values in (*words.values(), *places.values())]
-        if math.prod(shape) > _MOST:
-            raise ValueError(f"a table of {math.prod(shape)} places")
-        rates = np.full(shape, np.nan)
-        logs = pd.Series(np.log(np.maximum(observations.throughput, _SMALLEST)))
-        for key, value in logs.groupby(index).median().items():
-            rates[key] = value
-        rates = _filled(rates, list(places.values()), len(words))
-        for axis in range(len(words)):
-            rates = np.concatenate([rates, rates.mean(axis=axis, keepdims=True)], axis=axis)
-        return cls(features, places, words, rates)
+    def surface(cells: Cells) -> tuple[Floats, Floats]:
+        distance = cdist(features(cells), places)
+        # An unknown word is as far from each known one.
+        nearest = distance <= distance.min(axis=1, keepdims=True) + 1e-9
+        return nearest @ rates / nearest.sum(axis=1), np.ones(len(nearest))
 
-    def look_up(self, points: Cells) -> Floats:
-        """Return Gbit/s by interpolation between places; an unknown word has the mean of all words."""
-        at, lines = [], []
-        for name, words in self.words.items():
-            codes = pd.Categorical(np.asarray(points[name]).astype(str), words).codes
-            at.append(np.where(codes < 0, len(words), codes))
-            lines.append(np.arange(len(words) + 1, dtype=float))
-        for name, line in self.places.items():
-            at.append(np.clip(self.features.logarithms(points, name), line[0], line[-1]))
-            lines.append(line)
-        return np.exp(RegularGridInterpolator(lines, self.rates)(np.column_stack(at)))
+    return surface
 
 
-@dataclass(frozen=True)
-class LookupTable(Predictor):
-    """Throughput over the grid of the axes, linear in logarithms between places and constant beyond them."""
-
-    grid: _Grid
-    scatter: Scatter  # scatter of single measurements about the table without their points
-    medians: Scatter  # scatter of the medians of points
-    name = "table"
-    about = "Lookup table: medians of the cells, and straight lines between them"
-
-    def estimate(self, points: Cells) -> Floats:
-        return self.grid.look_up(self.domain.filled(points, (*self.grid.places, *self.grid.words)))
-
-    def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
-        tail = (1 - CONFIDENCE) / 2
-        middle = self.estimate(points)
-        low, high = middle * np.exp(self.medians.residuals(np.array([tail, 1 - tail]), middle))
-        return low, high
-
-    def draws(self, points: Cells, count: int = 200) -> Floats:
-        middle = self.estimate(points)
-        return np.asarray(middle * np.exp(self.scatter.drawn(count, middle)))
-
-
-def fit_table(observations: Observations) -> LookupTable:
-    """Build a table from the medians of points.
-
-    An unmeasured place of the grid has the mean of the lines along each axis through it; interpolation precedes
-    extrapolation. Leaving out an eighth of the points at a time estimates the scatter of measurements. Raises
-    ValueError if there are fewer than three points, or the grid has more than 100,000 places.
-    """
-    features = Features.from_observations(observations)
-    points = np.asarray(pd.factorize(observations.frame["point"])[0])
-    count = int(points.max()) + 1
-    if count < 3:
-        raise ValueError("a table needs at least three points")
-    part = np.random.default_rng(SEED).permutation(count) % min(_PARTS, count)
-    estimate = np.empty(len(observations))
-    for at in range(int(part.max()) + 1):
-        out = part[points] == at
-        rest = _Grid.from_observations(observations.take(~out), features)
-        estimate[out] = rest.look_up(observations.take(out).frame)
-    off = log_ratio(observations.throughput, estimate)
-    rows = pd.DataFrame({"off": off, "estimate": estimate}).groupby(points).median()
-    return LookupTable(
-        _Grid.from_observations(observations, features),
-        Scatter.from_residuals(off * new_run(off, observations), estimate, count - 1),
-        Scatter.from_residuals(rows["off"].to_numpy(), rows["estimate"].to_numpy(), count - 1),
-        domain=Domain.from_observations(observations),
-    )
-
-
-def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # means of nothing are NaN
-        while np.isnan(rates).any():
-            for ends in (np.nan, None):
-                lines = [
-                    np.apply_along_axis(_line, words + axis, rates, at, ends)
-                    for axis, at in enumerate(places)
-                ]
-                guesses = np.nanmean(lines, axis=0) if lines else rates
-                if (np.isnan(rates) & np.isfinite(guesses)).any():
-                    break
-            else:  # nothing was measured with these words
-                guesses = np.broadcast_to(np.nanmean(rates, tuple(range(words)), keepdims=True), rates.shape)
-                if np.isnan(guesses[np.isnan(rates)]).all():
-                    guesses = np.full(rates.shape, np.nanmean(rates))
-            rates = np.where(np.isnan(rates), guesses, rates)
-    return rates
-
-
-def _line(rates: Floats, at: Floats, ends: float | None) -> Floats:
-    """Interpolate a line; beyond its known ends use the value `ends`, or the end's value if it is None."""
-    known = np.isfinite(rates)
-    return np.interp(at, at[known], rates[known], ends, ends) if known.any() else rates
+PROCESS = "gaussian_process"
+fit_process = Learner(
+    PROCESS,
+    "Gaussian process of log(throughput) over the axes, which knows no physics",
+    _train_process,
+    normal=True,
+)
+fit_table = Learner(
+    "table", "Lookup table: medians of the cells, the nearest ones between them", _train_lookup
+)
+fit_lookup = Learner(
+    "lookup",
+    "Lookup table that ignores streams: medians over all transfers of nearest deployments",
+    partial(_train_lookup, ignored=_TRANSFERS),
+)
+LEARNED: Mapping[str, Learner] = {learner.name: learner for learner in (fit_process, fit_table, fit_lookup)}
+"""Predictors that learn from the cells without a formula, by name."""

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from tpcsweep.analysis.models.fit import Fit
 from tpcsweep.analysis.models.observations import Observations
-from tpcsweep.analysis.models.predictor import Predictor
+from tpcsweep.analysis.models.predictor import Predictor, interval
 from tpcsweep.common.numbers import plain
 from tpcsweep.pages.figures.axis_labels import axis_label, name_text, panel_title
 from tpcsweep.pages.figures.panel_grid import evenly
@@ -27,7 +27,7 @@ _FEW = 3
 
 @styled()
 def fitted(observations: Observations, fit: Predictor) -> Figure:
-    """Draw measured cells with their errors, and the model as lines with its own 95 % interval."""
+    """Draw measured cells with their errors, and the model as lines with its 95 % interval of a measurement."""
     x, curves, others = _layout(observations)
     frame = _classed(observations)
     parts = _parts(frame, others)
@@ -51,7 +51,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
     limited = [f"the first {len(shown)} of {len(parts)} panels"] * (len(shown) < len(parts))
     limited += [f"{len(values)} of {len(every)} lines"] * (len(values) < len(every))
     note = (
-        "Lines and bands: the model and its 95 % interval, that of cells is wider. Points and bars: cells and their "
+        "Lines and bands: the model and the 95 % interval of one more measurement. Points and bars: cells and their "
         "standard errors."
     )
     if limited:
@@ -190,7 +190,7 @@ def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, co
     if x is None:
         return
     table = _table(line, {x: _dense(line[x], _DENSE)})
-    low, high = fit.uncertainty(table)
+    low, high = interval(fit.draws(table))
     axes.plot(table[x], fit.estimate(table), color=colour, linewidth=1.3)
     axes.fill_between(table[x], low, high, color=colour, alpha=0.18, linewidth=0)
 

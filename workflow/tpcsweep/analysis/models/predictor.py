@@ -148,7 +148,7 @@ class Scatter:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor(ABC):
-    """Fit of a formula, or a predictor of `choice.LEARNED`."""
+    """Fit of a formula, or a predictor of `learned.LEARNED`."""
 
     domain: Domain
     problems: tuple[str, ...] = ()  # problems during the fit
@@ -175,10 +175,6 @@ class Predictor(ABC):
     def trend(self) -> Predictor:
         """Predictor without the results of single cells."""
         return self
-
-    @abstractmethod
-    def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
-        """Return the interval of the fitted throughput itself in Gbit/s, without the scatter of measurements."""
 
     def predict(self, points: xr.Dataset | Cells) -> xr.Dataset:
         """Return the throughput with the interval that would contain one more measurement.

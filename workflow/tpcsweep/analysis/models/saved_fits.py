@@ -11,11 +11,11 @@ from typing import Any
 import xarray as xr
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from tpcsweep.analysis.models.choice import LEARNED, Choice, choose
+from tpcsweep.analysis.models.choice import Choice, choose
 from tpcsweep.analysis.models.fit import Fit, fit
 from tpcsweep.analysis.models.formula import Model
 from tpcsweep.analysis.models.formulas import MODELS
-from tpcsweep.analysis.models.learned import fit_process, fit_table
+from tpcsweep.analysis.models.learned import LEARNED, fit_process, fit_table
 from tpcsweep.analysis.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.analysis.models.predictor import Predictor
 from tpcsweep.common import signals

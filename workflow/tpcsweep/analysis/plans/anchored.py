@@ -21,17 +21,14 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from tpcsweep.analysis.models.fit import Fit
 from tpcsweep.analysis.models.formula import SEED, Cells, Floats
-from tpcsweep.analysis.models.learned import Features, fit_regressor, leave_one_out, some_rows, surface
+from tpcsweep.analysis.models.learned import Features, Process, fit_regressor, some_rows
 from tpcsweep.analysis.models.observations import FLOOR, Observations
 from tpcsweep.analysis.models.predictor import Domain, Predictor
 from tpcsweep.common.numbers import CONFIDENCE, short
 from tpcsweep.data.run_effects import RUN_TO_RUN, run_to_run
 
 _TINY = 1e-9  # Gbit/s, so that a logarithm exists
-_GROSS = 5.0  # deviations beyond which a cell is left out of its neighbours' predictions
-_LEAST = 0.6  # smallest typical deviation with which a gross one is compared
 _OUTLIER = 2.5  # deviations at which a cell's error is capped in the scatter around it
-_ROUNDS = 2  # additional fits, with gross cells replaced by their predictions
 _LENGTHS = (0.7, 10.0)  # bounds of the process's one length, in standard deviations of the axes' logarithms
 _REACH = 0.75
 """Reach of a cell's error on the scatter around it, in standard deviations of the axes' logarithms."""
@@ -55,8 +52,7 @@ class Residuals:
     """Gaussian process of the cells' residuals about a formula, and how well it predicts each cell from the others."""
 
     features: Features
-    regressor: Any
-    noise: float  # standard deviation of settings about the process that their intervals do not explain
+    process: Process
     inputs: Floats  # cells × features
     levels: Floats  # throughput of the cells
     off: Floats  # distance of each cell from its prediction by the others, in deviations
@@ -73,14 +69,14 @@ class Residuals:
         scatter of one measurement is smaller than the intervals too. The doubt is never below the floor of errors,
         because no smooth surface is exact.
         """
-        correction, spread = surface(self.regressor, inputs, self.noise)
+        correction, spread = self.process.surface(inputs)
         middle = rates + correction
         weights = np.exp(
             -cdist(self._places(inputs, middle), self._own_places, "sqeuclidean") / (2 * _REACH**2)
         )
         scale = _local(np.abs(self.off), _MAD * float(np.median(np.abs(self.off))), weights)
         single = np.minimum(scale, 1.0) * _local(self.single, float(np.median(self.single)), weights)
-        doubt = np.hypot(scale * np.hypot(spread, self.noise), FLOOR)
+        doubt = np.hypot(scale * np.hypot(spread, self.process.noise), FLOOR)
         return Outlook(middle, doubt, single, np.full(len(middle), float(self.freedom)))
 
     @cached_property
@@ -124,11 +120,6 @@ class Anchored(Predictor):
 
     def estimate(self, points: Cells) -> Floats:
         return np.exp(self.outlook(points).middle)
-
-    def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
-        at = self.outlook(points)
-        half = stats.t.ppf(0.5 + CONFIDENCE / 2, at.freedom) * at.doubt
-        return np.exp(at.middle - half), np.exp(at.middle + half)
 
     def draws(self, points: Cells, count: int = 200) -> Floats:
         at = self.outlook(points)
@@ -190,25 +181,21 @@ def _residuals(formula: Fit, cells: Observations, features: Features, measured: 
     A cell more than 5 deviations from its prediction by the others affects its own setting alone: the process is fitted
     again with that prediction instead of the cell.
     """
-    generator = np.random.default_rng(SEED)
-    held = some_rows(len(cells), generator)
+    held = some_rows(len(cells), np.random.default_rng(SEED))
     frame, measured = cells.frame.iloc[held], measured.iloc[held]
     middle, errors = measured["middle"].to_numpy(), measured["doubt"].to_numpy()
     outputs = middle - np.log(np.maximum(formula.estimate(frame), _TINY))
-    inputs, wanted = features(frame), outputs
-    for _ in range(1 + _ROUNDS):
-        regressor, noise, scale = fit_regressor(inputs, wanted, errors, generator, 2.0, _LENGTHS)
-        distance, deviation = (scale * part for part in leave_one_out(regressor))
-        predicted = wanted - distance
-        off = (outputs - predicted) / deviation
-        most = _GROSS * max(_LEAST, _MAD * float(np.median(np.abs(off))))
-        wanted = np.where(np.abs(off) > most, predicted, outputs)
+    inputs = features(frame)
+    process = fit_regressor(inputs, outputs, errors, 2.0, _LENGTHS)
+    off = (outputs - process.predicted) / process.deviation
     count = len(outputs)
     freedom = max(count - len(formula.model.parameters), _FEWEST)
     wider = math.sqrt(count / freedom)
-    evidence = float(np.sum(stats.t.logpdf(outputs - predicted, _FEWEST, scale=deviation * wider)))
+    evidence = float(
+        np.sum(stats.t.logpdf(outputs - process.predicted, _FEWEST, scale=process.deviation * wider))
+    )
     single = measured["single"].to_numpy()
-    return Residuals(features, regressor, noise, inputs, middle, off * wider, single, freedom, evidence)
+    return Residuals(features, process, inputs, middle, off * wider, single, freedom, evidence)
 
 
 def _measured(observations: Observations) -> tuple[pd.DataFrame, list[NDArray[np.int64]]]:
@@ -256,6 +243,6 @@ def _settings(columns: Cells, features: Features) -> list[tuple[str, ...]]:
     texts = []
     for name in features.axes:
         values, rows = np.unique(np.asarray(columns[name]), return_inverse=True)
-        known = [short(value, _DIGITS) if name in features.centres else str(value) for value in values]
+        known = [short(value, _DIGITS) if name in features.scales else str(value) for value in values]
         texts.append([known[row] for row in rows])
     return list(zip(*texts, strict=True))
