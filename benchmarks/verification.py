@@ -4,8 +4,8 @@
     python -m benchmarks.verification [--testbed netns|kubernetes] [--good 200] [--wrong 25] [--burners 2]
 
 Run as root. Good paths must be accepted; paths that are 10 % slower or 3 ms longer than declared must be rejected. On
-Kubernetes the agents of pods look at the path, here from two namespaces; random loss hides the rate from them. Prints a
-Markdown table, and to standard error each wrongly judged path. A rejection takes up to 20 s, the whole benchmark half
+Kubernetes the agents of pods look at the path, here from two namespaces. Prints a Markdown
+table, and to standard error each wrongly judged path. A rejection takes up to 20 s, the whole benchmark half
 an hour.
 """
 
