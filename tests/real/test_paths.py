@@ -300,9 +300,9 @@ def until_calm(link: Link) -> float:
     """The rate near to far in Gbit/s, of a look that the machine did not disturb, or the last of ten."""
     for _ in range(10):
         rate = measure_bandwidth(link)
-        if rate.calm:
+        if rate.full:
             break
-    return rate.bandwidth
+    return rate.found
 
 
 @contextmanager
