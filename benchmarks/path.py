@@ -28,7 +28,7 @@ from pathlib import Path
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.paths.link import Link, connect
 from tpcsweep.deploying.paths.network_path import NetworkPath, PathError
-from tpcsweep.deploying.paths.verification import verify
+from tpcsweep.deploying.paths.udp_looks import verify_link
 
 RTTS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 BANDWIDTHS = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -152,15 +152,15 @@ def by(tree: Path, path: NetworkPath) -> Found | None:
 def measure(path: NetworkPath) -> Found:
     """Create a path, verify it, and fill it by TCP. Raises PathError if it is rejected."""
     with routers() as (near, far, commands, folder), connect(path, near, far, commands, folder) as link:
-        found = verify(path, link)
+        found = verify_link(path, link)
         with hosts(link) as (client, server):
             goodput, line, machine = tcp(client, server, link.line.pid if link.line else None)
         counted = link.directions()["near_to_far"]
         return Found(
             emulator=link.emulator,
             rtt=found.rtt.median,
-            near_to_far=found.near_to_far,
-            far_to_near=found.far_to_near,
+            near_to_far=found.near_to_far.found,
+            far_to_near=found.far_to_near.found,
             attempts=found.attempts,
             goodput=goodput,
             machine=machine,

@@ -4,8 +4,9 @@
     python -m benchmarks.verification [--testbed netns|kubernetes] [--good 200] [--wrong 25] [--burners 2]
 
 Run as root. Good paths must be accepted; paths that are 10 % slower or 3 ms longer than declared must be rejected. On
-Kubernetes the agents of pods verify the path, here from two namespaces. Prints a Markdown table, and to standard error
-each wrongly judged path. A rejection takes up to 20 s, the whole benchmark half an hour.
+Kubernetes the agents of pods look at the path, here from two namespaces. Prints a Markdown
+table, and to standard error each wrongly judged path. A rejection takes up to 20 s, the whole benchmark half
+an hour.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from tpcsweep.deploying.paths import verification
 from tpcsweep.deploying.paths.link import connect
 from tpcsweep.deploying.paths.network_path import NetworkPath, PathError
+from tpcsweep.deploying.paths.udp_looks import verify_link
 from tpcsweep.sweeps.parameters import DeploymentParameters
-from tpcsweep.testbeds.kubernetes import path_check as pods
+from tpcsweep.testbeds.kubernetes.tcp_looks import verify_pods
 
 from benchmarks.path import heading, routers
 from tests.support.agents import TCP_BUFFER, played
@@ -34,6 +36,7 @@ RTTS = (0.0, 1.0, 5.0, 20.0, 50.0, 100.0)  # ms
 BANDWIDTHS = (0.05, 2.0)  # Gbit/s, range, evenly on a logarithmic scale
 SLOWER = 0.9
 LONGER = 3.0  # ms
+LOSS = 0.001  # of the lossy paths
 SEED = 1
 COLUMNS = ("paths", "looked at", "refused", "wanted", "median s of a look", "longest s")
 
@@ -48,19 +51,16 @@ def main() -> None:
     look = LOOKS[asked.testbed]
     chosen = random.Random(SEED)
     good = [(path, path) for path in declared(chosen, asked.good)]
-    slower = [
-        (path, NetworkPath(path.rtt, SLOWER * path.bandwidth, mtu=path.mtu))
-        for path in declared(chosen, asked.wrong)
-    ]
-    longer = [
-        (path, NetworkPath(path.rtt + LONGER, path.bandwidth, mtu=path.mtu))
-        for path in declared(chosen, asked.wrong)
-    ]
+    slower = [(path, slowed(path)) for path in declared(chosen, asked.wrong)]
+    longer = [(path, replace(path, rtt=path.rtt + LONGER)) for path in declared(chosen, asked.wrong)]
+    lossy = [replace(path, loss=LOSS) for path in declared(chosen, asked.wrong)]
     heading(COLUMNS)
     with burning(asked.burners):
         judge("as declared", good, look, refuse=False)
         judge(f"{1 - SLOWER:.0%} slower", slower, look, refuse=True)
         judge(f"{LONGER:g} ms longer", longer, look, refuse=True)
+        kind = f"{1 - SLOWER:.0%} slower, {LOSS:.1%} loss"
+        judge(kind, [(path, slowed(path)) for path in lossy], look, refuse=True)
 
 
 def declared(chosen: random.Random, count: int) -> list[NetworkPath]:
@@ -74,6 +74,10 @@ def declared(chosen: random.Random, count: int) -> list[NetworkPath]:
         )
         for i in range(count)
     ]
+
+
+def slowed(path: Path) -> Path:
+    return replace(path, bandwidth=SLOWER * path.bandwidth)
 
 
 @contextlib.contextmanager
@@ -97,7 +101,7 @@ Looked = Callable[[], object]
 def by_routers(declared: NetworkPath, made: NetworkPath) -> Iterator[Looked]:
     """Verify as on netns."""
     with routers() as (near, far, commands, folder), connect(made, near, far, commands, folder) as link:
-        yield lambda: verification.verify(declared, link)
+        yield lambda: verify_link(declared, link)
 
 
 @contextlib.contextmanager
@@ -107,7 +111,7 @@ def by_agents(declared: NetworkPath, made: NetworkPath) -> Iterator[Looked]:
         rtt=declared.rtt, bandwidth=declared.bandwidth, mtu=declared.mtu, tcp_buffer=TCP_BUFFER
     )
     with tempfile.TemporaryDirectory() as folder, played(made, Path(folder)) as (session, ends, _):
-        yield lambda: pods.verify_pods(session, wanted, ends, strict=True)  # type: ignore[arg-type]
+        yield lambda: verify_pods(session, wanted, ends, strict=True)  # type: ignore[arg-type]
 
 
 LOOKS = {"netns": by_routers, "kubernetes": by_agents}

@@ -103,7 +103,7 @@ def measure(case: Case, logs: Path) -> dict[str, Any]:
         result["provenance"] |= {
             "software": package_versions("iperf3", "iproute2", "iptables"),
             "path": net.described,
-            "path_measured": asdict(net.measured),
+            "path_measured": net.measured.to_dict(),
         }
     return result
 

@@ -20,7 +20,8 @@ from tpcsweep.deploying.linux.namespaces import MAKER, call_in_namespace, listen
 from tpcsweep.deploying.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.deploying.paths.link import connect
 from tpcsweep.deploying.paths.network_path import INTERFACE, NetworkPath
-from tpcsweep.deploying.paths.verification import Measured, verify
+from tpcsweep.deploying.paths.udp_looks import verify_link
+from tpcsweep.deploying.paths.verification import FoundPath
 from tpcsweep.deploying.xrootd.server_config import Server
 from tpcsweep.measuring.tools.iperf3 import FIRST_PORT, PROGRAM
 from tpcsweep.sweeps.parameters import DeploymentParameters
@@ -44,7 +45,7 @@ class Network:
 
     prefix: str
     commands: Commands
-    measured: Measured
+    measured: FoundPath
     described: dict[str, Any]
     children: list[subprocess.Popen[bytes]]
     _ports: Iterator[int] = field(default_factory=lambda: itertools.count(FIRST_PORT))
@@ -151,7 +152,7 @@ def network(
                 (SENDER.name, f"route add {SECOND}/32 via {gateway} mtu lock {small_mtu} congctl {control}"),
             ):
                 commands.batch(["ip", "-n", f"{prefix}-{name_of}"], [line])
-        yield Network(prefix, commands, verify(path, link), link.describe(), children)
+        yield Network(prefix, commands, verify_link(path, link), link.describe(), children)
 
 
 def _inside(commands: Commands, prefix: str, name: str, command: Sequence[str]) -> None:

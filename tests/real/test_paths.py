@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,16 @@ import psutil
 import pytest
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.linux.namespaces import socket_inside
-from tpcsweep.deploying.paths import network_path
+from tpcsweep.deploying.paths import network_path, udp_looks
 from tpcsweep.deploying.paths.delayline import DelayLine
 from tpcsweep.deploying.paths.link import Link, calibrate_line, connect, netem_works
 from tpcsweep.deploying.paths.network_path import ETHERNET, HEADERS, INTERFACE, NetworkPath, PathError
-from tpcsweep.deploying.paths.rates import FoundPath
-from tpcsweep.deploying.paths.verification import measure_bandwidth, verify
+from tpcsweep.deploying.paths.udp_looks import measure_bandwidth, verify_link
+from tpcsweep.deploying.paths.verification import FoundPath
 from tpcsweep.deploying.xrootd.server_config import USUAL
 from tpcsweep.sweeps.parameters import DeploymentParameters
-from tpcsweep.testbeds.kubernetes import path_check as module
-from tpcsweep.testbeds.kubernetes.path_check import verify_pods
+from tpcsweep.testbeds.kubernetes import tcp_looks
+from tpcsweep.testbeds.kubernetes.tcp_looks import verify_pods
 
 from tests.support.agents import TCP_BUFFER, NamedEnds, played, two_namespaces
 from tests.support.workflow import gone, wait_until
@@ -84,7 +83,7 @@ def datagrams(namespace: str) -> socket.socket:
 @pytest.mark.parametrize("rtt", [0, 0.5, 1, 10, 80])
 def test_the_rtt_is_as_asked(rtt: float, joined: Joined) -> None:
     with joined(NetworkPath(rtt, bandwidth=0.5)) as link:
-        measured = verify(link.path, link)
+        measured = verify_link(link.path, link)
         assert link.emulator == ("none" if rtt == 0 else "netem" if netem_works() else "delayline")
     assert abs(measured.rtt.median - rtt) <= max(0.02 * rtt, 0.3)
 
@@ -95,20 +94,20 @@ def test_the_rate_is_as_asked_and_described_in_both_directions(
     rtt: float, bandwidth: float, joined: Joined
 ) -> None:
     with joined(NetworkPath(rtt, bandwidth, mtu=9000)) as link:
-        measured, described = verify(link.path, link), link.describe()
+        measured, described = verify_link(link.path, link), link.describe()
     assert described["queue_bytes"] == network_path.queue_bytes(link.path)
     if link.line:
         rates = [described["delayline"]["rate_bit_per_s"] / 8] * 2
     else:
         rates = [qdiscs[-1]["options"]["rate"] for qdiscs in described["qdiscs"].values()]
     assert rates == [bandwidth * 125e6] * 2  # bytes per second
-    assert (measured.near_to_far, measured.far_to_near) == pytest.approx((bandwidth, bandwidth), rel=0.05)
+    assert tuple(rate.found for rate in measured.rates) == pytest.approx((bandwidth, bandwidth), rel=0.05)
 
 
 def test_the_rate_is_as_asked_in_packets_of_the_mtu_on_a_long_path(joined: Joined) -> None:
     # With loss there are no super-packets: 83 packets in a tick.
     with joined(NetworkPath(50, 1, loss=0.001)) as link:
-        verify(link.path, link)
+        verify_link(link.path, link)
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
@@ -122,38 +121,38 @@ def test_a_path_is_empty_after_a_look_at_its_rate(rtt: float, joined: Joined) ->
 @pytest.mark.parametrize("rtt", [0, 5])
 def test_a_sender_that_wakes_up_late_is_not_the_path(rtt: float, joined: Joined, monkeypatch: Patch) -> None:
     # Six times what the path's queue lasts.
-    monkeypatch.setattr(import_module("tpcsweep.deploying.paths.verification"), "NAP", 0.03)
+    monkeypatch.setattr(udp_looks, "NAP", 0.03)
     with joined(NetworkPath(rtt, 0.2)) as link:
         before = queues(link)
-        measured = verify(link.path, link)
+        measured = verify_link(link.path, link)
         assert queues(link) == before  # the room that the queue was given meanwhile is gone
-    assert (measured.near_to_far, measured.far_to_near) == pytest.approx((0.2, 0.2), rel=0.05)
+    assert tuple(rate.found for rate in measured.rates) == pytest.approx((0.2, 0.2), rel=0.05)
 
 
 @pytest.mark.skipif(netem_works(), reason="netem's own cost is not taken off")
 def test_what_was_taken_off_while_the_machine_was_busy_is_measured_again(joined: Joined) -> None:
     with joined(NetworkPath(10, 0.2)) as link:
         link.line.delay -= 500_000  # ns: the line's two wake-ups took a millisecond of others' time
-        assert abs(verify(link.path, link).rtt.median - 10) <= 0.3
+        assert abs(verify_link(link.path, link).rtt.median - 10) <= 0.3
 
 
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_the_mtu_is_as_asked(mtu: int, joined: Joined) -> None:
     with joined(NetworkPath(1, 1, mtu=mtu)) as link:
-        verify(link.path, link)
+        verify_link(link.path, link)
         link.path = NetworkPath(1, 1, mtu=mtu + 1)
         with pytest.raises(PathError, match=f"packets of {mtu + 1} bytes.*[Mm]essage too long"):
-            verify(link.path, link)
+            verify_link(link.path, link)
 
 
 def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(joined: Joined) -> None:
     with joined(NetworkPath(40, 0.02, queue_limit=20)) as link:
-        measured = verify(link.path, link)
+        measured = verify_link(link.path, link)
         cap = link.describe()["queue_cap_gbit_per_s"]["packets_of_the_mtu"]
         counted = link.counters()
     assert cap == pytest.approx(0.012)
     # What is offered comes in packets of the MTU; how near it comes is a matter of when its sender wakes up.
-    assert all(0 < rate < 1.2 * cap for rate in (measured.near_to_far, measured.far_to_near))
+    assert all(0 < rate.found < 1.2 * cap for rate in measured.rates)
     assert counted["dropped_queue"] > 0
     assert counted["dropped_random"] == 0
 
@@ -161,7 +160,7 @@ def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(joined: Joined) -> Non
 def test_random_loss_is_per_packet_and_in_each_direction(ends: NamedEnds, joined: Joined) -> None:
     count = 20_000
     with joined(NetworkPath(4, 1, loss=0.05)) as link:
-        verify(link.path, link)
+        verify_link(link.path, link)
         before = link.directions()
         for (namespace, _), (_, address) in (ends, ends[::-1]):
             send(namespace, address.partition("/")[0], count)
@@ -301,9 +300,9 @@ def until_calm(link: Link) -> float:
     """The rate near to far in Gbit/s, of a look that the machine did not disturb, or the last of ten."""
     for _ in range(10):
         rate = measure_bandwidth(link)
-        if rate.calm:
+        if rate.full:
             break
-    return rate.bandwidth
+    return rate.found
 
 
 @contextmanager
@@ -380,8 +379,8 @@ def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: P
 def test_a_path_is_left_empty(tmp_path: Path) -> None:
     path = NetworkPath(20, 0.05)
     wanted = DeploymentParameters(rtt=20, bandwidth=0.05)
-    with played(path, tmp_path) as (session, ends, _), module.probed(session, ends):
-        module._rate(session, wanted, ends, 20.0)
+    with played(path, tmp_path) as (session, ends, _), tcp_looks.probed(session, ends):
+        tcp_looks._rate(session, wanted, ends, 20.0)
         there = {"address": ends[0][1].address, "port": USUAL.probe}
         [(found, _mtu)] = session.tell(["src1"], "round_trips", **there, count=5).values()
         assert min(found) < 21

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import uml
+from tpcsweep.deploying.paths.link import DIRECTIONS
 
 from tests.support.readable import readable
 from tests.support.workflow import HANGS, ROOT
@@ -34,7 +35,7 @@ def test_netem_is_chosen_and_makes_the_rtt_and_tbf_the_rate(
     measured = found[path]["measured"]
     assert found[path]["described"]["emulator"] == emulator
     assert measured["rtt"]["median"] == pytest.approx(rtt, abs=0.4)
-    assert [measured["near_to_far"], measured["far_to_near"]] == pytest.approx([0.02, 0.02], rel=0.05)
+    assert [measured[name]["found"] for name in DIRECTIONS] == pytest.approx([0.02, 0.02], rel=0.05)
 
 
 def test_the_kernel_shows_the_explicit_limit_with_tbf_as_child(found: dict[str, Any]) -> None:
@@ -62,7 +63,7 @@ def test_a_limit_that_is_asked_for_caps_the_rate(found: dict[str, Any]) -> None:
     assert cap == pytest.approx(0.012)
     # What is offered comes in packets of the MTU; the kernel counts the Ethernet header too. How near it comes to
     # the cap is a matter of when its sender wakes up.
-    assert 0 < limited["measured"]["near_to_far"] < 1.2 * cap
+    assert 0 < limited["measured"]["near_to_far"]["found"] < 1.2 * cap
     assert limited["queue"] > 0
 
 

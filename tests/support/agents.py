@@ -16,14 +16,14 @@ from tpcsweep.deploying.paths.link import Link, connect
 from tpcsweep.deploying.paths.network_path import NetworkPath
 from tpcsweep.deploying.xrootd.server_config import Server
 from tpcsweep.sweeps.parameters import DeploymentParameters, sysctls
-from tpcsweep.testbeds.kubernetes.path_check import Ends
+from tpcsweep.testbeds.kubernetes.tcp_looks import Ends
 
 NamedEnds = tuple[tuple[str, str], tuple[str, str]]
 TCP_BUFFER = 8 << 20  # bytes, of every end
 AGENT = """
 import asyncio, json, sys
 from tpcsweep.deploying.xrootd.server_config import USUAL
-from tpcsweep.deploying.paths.probes import Probes
+from tpcsweep.deploying.paths.tcp_probes import Probes
 
 async def main():
     verbs = Probes(USUAL.probe).verbs

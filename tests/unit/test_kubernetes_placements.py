@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
-from tpcsweep.deploying.paths.rates import probe_connections
+from tpcsweep.deploying.paths.tcp_rates import probe_connections
 from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.sweeps.parameters import DeploymentParameters
 from tpcsweep.sweeps.problems import ConfigurationError

@@ -2,7 +2,6 @@
 """Sizes, limits, commands and parsers of paths, and the topology of a deployment: pure."""
 
 from dataclasses import replace
-from importlib import import_module
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from tpcsweep.common.processes import CommandError, Commands
 from tpcsweep.deploying.linux import sysctls
 from tpcsweep.deploying.linux.namespaces import call_in_namespace, parse_net_dev
-from tpcsweep.deploying.paths import network_path
+from tpcsweep.deploying.paths import network_path, udp_looks
 from tpcsweep.deploying.paths.delayline import Direction
 from tpcsweep.deploying.paths.link import (
     Rtt,
@@ -25,11 +24,9 @@ from tpcsweep.deploying.paths.link import (
     qdisc_counters,
 )
 from tpcsweep.deploying.paths.network_path import HEADERS, NetworkPath, PathError
+from tpcsweep.deploying.paths.verification import allowed_rtt
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.testbeds.netns import topology
-
-judged = import_module("tpcsweep.deploying.paths.verification")
-"""The package has a function of that name."""
 
 rates, losses, mtus = st.floats(0.001, 100), st.floats(0, 0.15), st.integers(576, 65521)
 paths = st.builds(NetworkPath, rtt=st.floats(0, 2000), bandwidth=rates, loss=losses, mtu=mtus)
@@ -82,7 +79,7 @@ def test_a_queue_holds_a_bdp_and_super_packets_and_netems_limit_caps_no_rate(pat
         path
     ) + network_path.burst(path)
     # A tick is short beside what an RTT may be off.
-    assert 0.1 <= network_path.tick_ns(path) / 1e6 <= min(1, judged.allowed_rtt(path.rtt) + 1e-6)
+    assert 0.1 <= network_path.tick_ns(path) / 1e6 <= min(1, allowed_rtt(path.rtt) + 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -140,76 +137,16 @@ def test_pings_are_read_line_by_line_and_ethtool_and_net_dev_by_column() -> None
     assert parse_net_dev(text) == {"tpc-path": received | sent | {"tx_dropped": 12}}
 
 
-def test_the_tolerances_are_the_documented_ones_and_most_of_calm_round_trips_are_short() -> None:
-    fits = [judged.rtt_fits(asked, found) for asked, found in ((1, 1.29), (1, 1.31), (100, 98), (100, 97.9))]
-    assert fits == [True, False, True, False]
-    assert [judged.bandwidth_fits(NetworkPath(1, 1), found) for found in (0.951, 0.949, 1.029, 1.031)] == fits
-    assert judged.calm_rtt(10, Rtt(14.9, 15.0, 80.0, 17))  # another path, and sure of it
-    assert not judged.calm_rtt(10, Rtt(10.0, 10.4, 80.0, 17))
-    assert judged.calm_rtt(100, Rtt(100.0, 101.9, 120.0, 17))
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[judged.Rate]:
-    """The rates of a path of 10 ms and 1 Gbit/s as they are measured, one after another; the last for ever."""
-    rates: list[judged.Rate] = []
-    look = lambda *_, **__: rates.pop(0) if len(rates) > 1 else rates[0]  # noqa: E731
-    monkeypatch.setattr(judged, "measure_bandwidth", look)
-    return rates
-
-
-FOUND = Rtt(9.9, 10.0, 10.1, 17)
-LINK: Any = SimpleNamespace(near="near", far="far", emulator="none", line=None, rtt=lambda: FOUND)
-CALM, SLOW, BUSY = judged.Rate(1.0, calm=True), judged.Rate(0.8, calm=True), judged.Rate(0.64, calm=False)
-
-
-def test_neither_a_busy_machine_nor_slowness_where_it_may_be_is_held_against_a_path(looks: list[Any]) -> None:
-    looks += [BUSY] * 9 + [CALM]
-    measured = judged.verify(NetworkPath(10, 1), LINK)
-    assert measured.near_to_far == measured.far_to_near == 1.0
-    assert measured.attempts > judged.CALM_LOOKS
-    looks[:] = [CALM, SLOW]
-    found = judged.verify(NetworkPath(10, 1), LINK, strict=False)
-    assert found.slow and found.bandwidth == found.far_to_near == 0.8
-
-
-@pytest.mark.parametrize(
-    ("seen", "how"),
-    [
-        ([CALM, BUSY, BUSY, SLOW], (10, 20, True, r"5 times, 3 of them on a calm .* found 0\.8 G")),
-        ([BUSY], (10, 0.01, True, "0 of them on a calm machine")),
-        # Another path is refused however slow it may be.
-        ([SLOW, judged.Rate(1.2, calm=True)], (10, 20, False, r"found 1\.2 Gbit/s")),
-        ([SLOW], (15, 20, False, "found 15 ms")),
-    ],
-)
-def test_calm_looks_or_time_refuse_a_path(looks: list[Any], monkeypatch: Any, seen: Any, how: Any) -> None:
-    rtt, patience, strict, message = how
-    monkeypatch.setattr(judged, "PATIENCE", patience)
-    monkeypatch.setattr(LINK, "rtt", lambda: Rtt(rtt - 0.1, rtt, rtt + 0.1, 17))
-    looks += seen
-    with pytest.raises(PathError, match=message):
-        judged.verify(NetworkPath(10, 1), LINK, strict=strict)
-
-
-@given(limited, st.floats(0, 1))
-def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: NetworkPath, share: float) -> None:
-    rtt = Rtt(path.rtt, path.rtt, path.rtt, 17)
-    assert judged.complaints(path, rtt, [share * path.bandwidth, path.bandwidth]) == []
-    [said] = judged.complaints(path, rtt, [path.bandwidth, 1.05 * path.bandwidth])
-    assert said.startswith("bandwidth far_to_near asked") and said.endswith("allowed -100% to +3%")
-
-
 @given(paths, st.integers(1, 1000), st.sampled_from([28, 42]))
 def test_counters_give_the_bytes_that_tbf_counts(path: NetworkPath, count: int, header: int) -> None:
-    payload, segments = judged.packets(path)
+    payload, segments = udp_looks.packets(path)
     assert payload + HEADERS == path.mtu
-    assert 1 <= segments <= 64 and segments * payload <= judged.LARGEST_DATAGRAM
+    assert 1 <= segments <= 64 and segments * payload <= udp_looks.LARGEST_DATAGRAM
     on_the_wire = count * segments * (payload + header)
     # Whole super-packets, or cut into segments.
     for number, size in ((count, count * (segments * payload + header)), (count * segments, on_the_wire)):
         counted = {"rx_packets": number, "rx_bytes": size}
-        assert judged.wire_bytes(counted, payload, header) == pytest.approx(on_the_wire)
+        assert network_path.wire_bytes(counted, payload, header) == pytest.approx(on_the_wire)
 
 
 def test_netems_losses_exclude_drops_of_its_childs_full_queue() -> None:

@@ -5,14 +5,13 @@ import json
 import socket
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from tpcsweep.common.processes import Commands
 from tpcsweep.deploying.linux.namespaces import socket_inside
 from tpcsweep.deploying.paths.link import connect
 from tpcsweep.deploying.paths.network_path import NetworkPath, segmentation_command
-from tpcsweep.deploying.paths.verification import verify
+from tpcsweep.deploying.paths.udp_looks import verify_link
 
 NEAR, FAR = ("tpc-uml-a", "10.88.0.1/30"), ("tpc-uml-b", "10.88.0.2/30")
 DATAGRAMS = 5000
@@ -35,12 +34,12 @@ def main() -> None:
 
 def look(path: NetworkPath, commands: Commands) -> dict[str, object]:
     with connect(path, NEAR, FAR, commands, Path("/run")) as link:
-        measured = verify(path, link)
+        measured = verify_link(path, link)
         before = link.directions()["near_to_far"]["dropped_random"]
         if path.loss:
             send(DATAGRAMS)
         return {
-            "measured": asdict(measured),
+            "measured": measured.to_dict(),
             "described": link.describe(),
             "lost": link.directions()["near_to_far"]["dropped_random"] - before,
             "queue": link.directions()["near_to_far"]["dropped_queue"],

@@ -120,6 +120,16 @@ def sent_ahead(path: NetworkPath) -> int:
     return min(bytes_in(path, AHEAD), MOST_AHEAD)
 
 
+def wire_bytes(arrived: dict[str, int], payload: int, header: int) -> float:
+    """Return the bytes that tbf counts from an interface's rx_bytes and rx_packets.
+
+    For n segments in one super-packet the interface counts one header, tbf counts n. All segments have `payload` bytes,
+    which determines their number.
+    """
+    carried = arrived["rx_bytes"] - arrived["rx_packets"] * header
+    return carried * (1 + header / payload)
+
+
 def rate_bit(path: NetworkPath) -> int:
     return round(path.bandwidth * 1e9)
 

@@ -1,231 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify that a path has the requested RTT and bandwidth, and reject it otherwise.
+"""Compare a path with the requested one, look by look, and refuse another.
 
-docs/paths.md explains the method, and how effects of a busy machine are separated from the path.
-
-Rates count the same bytes as tbf: the length of every packet with its IP header, and with its Ethernet header (14
-bytes) on a veth pair; TUN has none.
+Two methods look at paths. `udp_looks` sends datagrams above the rate of a link that tpcsweep made, between namespaces.
+`tcp_rates` and `tcp_probes` need no privilege and disturb no other traffic: they fill paths between pods, which may be
+networks of other users. docs/decisions/delay-line.md says why there are two.
 """
 
-import contextlib
-import errno
-import os
-import socket
+import itertools
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
-from tpcsweep.common.numbers import BYTES, GBIT, between, plain, short
-from tpcsweep.deploying.linux.namespaces import Interface, socket_inside
-from tpcsweep.deploying.paths import network_path
-from tpcsweep.deploying.paths.link import DIRECTIONS, Link, Rtt, calibrate_line
-from tpcsweep.deploying.paths.network_path import ETHERNET, HEADERS, INTERFACE, NetworkPath, PathError
+from tpcsweep.common.numbers import between, plain, short
+from tpcsweep.deploying.paths.link import Rtt
+from tpcsweep.deploying.paths.network_path import PathError
 
 RTT_TOLERANCE = (0.02, 0.3)  # relative, and ms; the larger one counts
 BANDWIDTH_TOLERANCE = (-0.05, 0.03)
-CALM_LOOKS = 3  # calm measurements out of tolerance before the path is rejected
+CALM_LOOKS = 3  # calm looks at a path out of tolerance before it is rejected
 PATIENCE = 20.0  # s for these, and for a busy machine's path to come into tolerance
-WINDOW, LONGEST = 0.1, 0.8  # s: the first window, and the longest after doublings
-LATE = 0.02  # share of the window above which a measurement is too late to be calm
-SETTLE = 0.01  # s from the first packet's arrival to the window
-OVERLOAD = 1.2
-NAP = 0.001  # s between a sender's looks at the clock
-UDP_SEGMENT, UDP_GRO = 103, 104  # linux/udp.h
-MOST_SEGMENTS = 64  # UDP_MAX_SEGMENTS before Linux 6.9
-LARGEST_DATAGRAM = 65507
-SO_SNDBUFFORCE = 32  # asm-generic/socket.h
-LARGEST_BUFFER = 2**30 - 1  # bytes; the kernel doubles it in an int
+DIRECTIONS = ("source to destination", "destination to source")
+
+
+class RequestedPath(Protocol):
+    """A path as configured: RTT in ms, bandwidth in Gbit/s, MTU in bytes, queue_limit in packets."""
+
+    @property
+    def rtt(self) -> float: ...
+    @property
+    def bandwidth(self) -> float: ...
+    @property
+    def mtu(self) -> int: ...
+    @property
+    def queue_limit(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Measured path; rates are in Gbit/s of the bytes that tbf counts."""
+class FoundRate:
+    """Gbit/s that arrived: the path's own rate if it is `known`, otherwise a lower limit of that."""
+
+    found: float
+    known: bool
+    windows: int
+    full: int
+    """Windows in which the path was full all the time, and nothing on the machine hid that."""
+
+
+@dataclass(frozen=True)
+class FoundPath:
+    """A path as measured: RTT in ms, path MTU in bytes, rates from source (near) to destination (far) and back."""
 
     rtt: Rtt
-    near_to_far: float
-    far_to_near: float
-    attempts: int
-    slow: bool = False  # whether a rate is below the requested one, and nothing else is wrong
+    mtu: int
+    near_to_far: FoundRate
+    far_to_near: FoundRate
+    calm: bool  # whether a difference is the path's own, and not that of a busy machine
+    attempts: int = 1
+    slow: bool = False  # whether a rate is known to be below the requested one, and nothing else is wrong
 
     @property
-    def bandwidth(self) -> float:
-        return min(self.near_to_far, self.far_to_near)
+    def rates(self) -> tuple[FoundRate, FoundRate]:
+        return self.near_to_far, self.far_to_near
+
+    @property
+    def bandwidth(self) -> float | None:
+        """The smaller known rate of both directions in Gbit/s, or None if neither is known."""
+        return min((rate.found for rate in self.rates if rate.known), default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "mtu"}
 
 
-class Rate(NamedTuple):
-    bandwidth: float  # Gbit/s
-    calm: bool  # whether the machine was calm enough for the rate to be the path's own
+Look = Callable[[FoundPath | None], FoundPath]
+"""Function that measures a path; it may keep those figures of the look before that were as asked."""
 
 
-def verify(path: NetworkPath, link: Link, *, strict: bool = True) -> Measured:
-    """Compare a running link with the requested path. Raises PathError; takes 0.7 s at RTT 0.
+def verify(wanted: RequestedPath, place: str, look: Look, *, strict: bool) -> FoundPath:
+    """Look at a path until it is as asked, or until CALM_LOOKS calm looks or PATIENCE show that it is not.
 
-    Values out of tolerance are measured again, in growing windows, until CALM_LOOKS calm measurements confirm them or
-    PATIENCE is over. Then the path is rejected, unless it is only too slow and not `strict`. A queue_limit may reduce
-    the rate arbitrarily, so then only a higher rate is wrong.
+    A path that is only too slow is refused if `strict`, and otherwise returned as `slow`. `place` begins the message.
+    Raises PathError.
     """
     give_up = time.monotonic() + PATIENCE
-    rtt = link.rtt()
-    rates = [measure_bandwidth(link, reverse=reverse) for reverse in (False, True)]
-    attempts, calm, window = 1, 0, WINDOW
-    while wrong := complaints(path, rtt, [rate.bandwidth for rate in rates]):
-        calm += calm_rtt(path.rtt, rtt) and all(rate.calm for rate in rates)
+    calm, before = 0, None
+    for attempt in itertools.count(1):
+        measured = before = replace(look(before), attempts=attempt)
+        wrong, slow = differences(wanted, measured), shortfalls(wanted, measured)
+        if not (wrong or slow):
+            return measured
+        calm += measured.calm
         if calm == CALM_LOOKS or time.monotonic() > give_up:
-            _, high = bandwidth_tolerance(path)
-            fast = [rate for rate in rates if rate.bandwidth / path.bandwidth - 1 > high]
-            if not strict and rtt_fits(path.rtt, rtt.median) and not fast:
-                break
-            raise PathError(
-                f"path from {link.near} to {link.far} (emulator {link.emulator}) differs from the requested one, "
-                f"measured {attempts} times, {calm} of them on a calm machine: {'; '.join(wrong)}"
-            )
-        window = min(2 * window, LONGEST)
-        if not rtt_fits(path.rtt, rtt.median):
-            if link.line:
-                calibrate_line(link)  # the machine may have been busy when the line's own cost was measured
-            rtt = link.rtt()
-        for i, rate in enumerate(rates):
-            if not bandwidth_fits(path, rate.bandwidth):
-                rates[i] = measure_bandwidth(link, reverse=bool(i), window=window)
-        attempts += 1
-    return Measured(rtt, rates[0].bandwidth, rates[1].bandwidth, attempts, slow=bool(wrong))
+            break
+    if wrong or strict:
+        raise PathError(
+            f"{place} differs from the requested one, measured {attempt} times, {calm} of them on a calm machine: "
+            f"{'; '.join(wrong + slow)}"
+        )
+    return replace(measured, slow=True)
 
 
-def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WINDOW) -> Rate:
-    """Measure the rate at which bytes leave the path; return when the path is empty again.
-
-    Sends 1.2 × the path's bandwidth as UDP to a socket that never reads, in GSO super-packets of at most 0.5 ms each.
-    Reads the receiving interface's counters over a window in seconds, which starts after the token bucket's first
-    burst. If random loss follows the rate (delay line), the result is the rate before the loss.
-    """
-    path = link.path
-    source, target, address = link.near, link.far, link.far_address
-    if reverse:
-        source, target, address = link.far, link.near, link.near_address
-    payload, segments = packets(path)
-    room = network_path.sent_ahead(path)
-    counters = Interface(target, INTERFACE)
-    try:
-        link.resize_queues(room)
-        buffer = min(2 * (network_path.queue_bytes(path) + room), LARGEST_BUFFER)
-        with socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink:
-            # super-packets are dropped whole, which needs less CPU
-            sink.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
-            sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-            sink.bind((address, 0))
-            with contextlib.closing(_Sender(source, buffer, sink.getsockname(), payload)) as sender:
-                seconds, arrived, calm, left = _overload(sender, counters, path, payload * segments, window)
-                time.sleep(max(0.0, left) / (path.bandwidth * BYTES) + path.rtt / 2e3 + SETTLE)
-    finally:
-        counters.close()
-        link.resize_queues(0)
-    header, lost = (HEADERS, path.loss) if link.emulator == "delayline" else (HEADERS + ETHERNET, 0.0)
-    return Rate(wire_bytes(arrived, payload, header) * GBIT / seconds / (1 - lost), calm)
+def differences(wanted: RequestedPath, measured: FoundPath) -> list[str]:
+    """Describe how a path differs from the one asked for in RTT or MTU, or by being too fast."""
+    wrong = []
+    if not rtt_fits(wanted.rtt, measured.rtt):
+        rtt, allowed = measured.rtt, short(allowed_rtt(wanted.rtt), 2)
+        found = f"{short(rtt.median)} ms (median of {rtt.samples}, {between(rtt.min, rtt.max)})"
+        wrong.append(f"rtt asked {plain(wanted.rtt)} ms, found {found}, allowed ±{allowed} ms")
+    if measured.mtu != wanted.mtu:
+        wrong.append(f"mtu asked {wanted.mtu}, found {measured.mtu}")
+    return wrong + _directions(wanted, measured, too_fast)
 
 
-class _Sender:
-    """Sender of datagrams with `payload` bytes from a namespace to an address, at most `buffer` bytes in flight.
-
-    Root needs one socket. The kernel limits others' buffers (net.core.wmem_max), so they use several sockets.
-    """
-
-    def __init__(self, namespace: str, buffer: int, address: tuple[str, int], payload: int) -> None:
-        self._sockets: list[socket.socket] = []
-        left = 2 * buffer  # the kernel doubles it
-        while left > 0:
-            one = socket_inside(namespace, socket.AF_INET, socket.SOCK_DGRAM)
-            self._sockets.append(one)
-            try:
-                one.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, buffer)
-            except PermissionError:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
-            one.setblocking(False)
-            one.connect(address)
-            one.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
-            left -= one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-
-    def send(self, data: bytes) -> None:
-        """Send from a socket with room. Raises BlockingIOError if none has any."""
-        for _ in self._sockets:
-            try:
-                self._sockets[0].send(data)
-                return
-            except BlockingIOError:
-                self._sockets.append(self._sockets.pop(0))
-        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-
-    def close(self) -> None:
-        for one in self._sockets:
-            one.close()
-
-
-def _overload(
-    sender: _Sender, counters: Interface, path: NetworkPath, size: int, window: float
-) -> tuple[float, dict[str, int], bool, float]:
-    """Send super-packets of `size` bytes above the rate, and read the counters of arrivals twice.
-
-    Returns the seconds between the readings, the arrivals between them, whether the machine was calm, and the most
-    bytes that may still be queued.
-    """
-    data = bytes(size)
-    full = network_path.burst(path)  # the token bucket starts full; empty it at once
-    rate = path.bandwidth * BYTES
-    offered = rate * OVERLOAD / (1 - path.loss)
-    begin = time.monotonic()
-    opens = begin + path.rtt / 2e3 + SETTLE
-    enough = full + offered * (opens - begin + window)
-    sent, late, starved = 0, 0.0, False
-    looks: list[tuple[float, dict[str, int]]] = []
-    while True:
-        now = time.monotonic()
-        starved = starved or (0 < sent < full + rate * (now - begin))
-        if now >= (looks[0][0] + window if looks else opens):
-            looks.append((time.monotonic(), counters.read()))
-            late = max(late, time.monotonic() - looks[-1][0])
-        if len(looks) == 2:
-            (first, before), (last, after) = looks
-            calm = late <= LATE * window and (not starved or path.queue_limit is not None)
-            left = sent - rate * (now - begin)
-            return last - first, {key: after[key] - before[key] for key in after}, calm, left
-        due = min(full + network_path.sent_ahead(path) + (now - begin) * offered, enough)
-        while sent < due:
-            try:
-                sender.send(data)
-            except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.ENOBUFS):
-                    raise
-                sent = int(due)  # a full queue is the purpose
-                break
-            sent += size
-        asleep = time.monotonic()
-        time.sleep(NAP)
-        late = max(late, time.monotonic() - asleep - NAP)
-
-
-def packets(path: NetworkPath) -> tuple[int, int]:
-    """Return a segment's UDP payload in bytes, and the segments of a super-packet of at most 0.5 ms."""
-    payload = path.mtu - HEADERS
-    fitting = min(network_path.bytes_in(path, 0.5), LARGEST_DATAGRAM) // payload
-    return payload, max(1, min(fitting, MOST_SEGMENTS))
-
-
-def wire_bytes(arrived: dict[str, int], payload: int, header: int) -> float:
-    """Return the bytes that tbf counts from an interface's rx_bytes and rx_packets.
-
-    For n segments in one super-packet the interface counts one header, tbf counts n. All segments have `payload` bytes,
-    which determines their number.
-    """
-    carried = arrived["rx_bytes"] - arrived["rx_packets"] * header
-    return carried * (1 + header / payload)
+def shortfalls(wanted: RequestedPath, measured: FoundPath) -> list[str]:
+    """Describe the directions that are known to be slower than asked."""
+    return _directions(wanted, measured, too_slow)
 
 
 def allowed_rtt(requested: float) -> float:
     return max(RTT_TOLERANCE[0] * requested, RTT_TOLERANCE[1])
 
 
-def rtt_fits(requested: float, measured: float) -> bool:
-    return abs(measured - requested) <= allowed_rtt(requested)
+def rtt_fits(requested: float, measured: Rtt) -> bool:
+    return abs(measured.median - requested) <= allowed_rtt(requested)
 
 
 def calm_rtt(requested: float, measured: Rtt) -> bool:
@@ -233,35 +130,28 @@ def calm_rtt(requested: float, measured: Rtt) -> bool:
     return measured.median - measured.min <= allowed_rtt(requested)
 
 
-def bandwidth_tolerance(path: NetworkPath) -> tuple[float, float]:
+def bandwidth_tolerance(wanted: RequestedPath) -> tuple[float, float]:
     """Return the tolerance of a rate as shares of the bandwidth; a queue_limit may reduce it arbitrarily."""
     low, high = BANDWIDTH_TOLERANCE
-    return (low if path.queue_limit is None else -1.0), high
+    return (low if wanted.queue_limit is None else -1.0), high
 
 
-def bandwidth_fits(path: NetworkPath, rate: float) -> bool:
-    low, high = bandwidth_tolerance(path)
-    return low <= rate / path.bandwidth - 1 <= high
+def too_fast(wanted: RequestedPath, rate: FoundRate) -> bool:
+    return rate.found / wanted.bandwidth - 1 > bandwidth_tolerance(wanted)[1]
 
 
-def complaints(path: NetworkPath, rtt: Rtt, rates: Sequence[float]) -> list[str]:
-    return rtt_problems(path.rtt, rtt) + [
-        rate_problem(direction, path.bandwidth, rate, bandwidth_tolerance(path))
-        for direction, rate in zip(DIRECTIONS, rates, strict=True)
-        if not bandwidth_fits(path, rate)
+def too_slow(wanted: RequestedPath, rate: FoundRate) -> bool:
+    return rate.known and rate.found / wanted.bandwidth - 1 < bandwidth_tolerance(wanted)[0]
+
+
+def _directions(
+    wanted: RequestedPath, measured: FoundPath, refused: Callable[[RequestedPath, FoundRate], bool]
+) -> list[str]:
+    asked = f"{plain(wanted.bandwidth)} Gbit/s"
+    low, high = bandwidth_tolerance(wanted)
+    return [
+        f"bandwidth from {direction} asked {asked}, found {short(rate.found, 4)} Gbit/s, "
+        f"allowed {low:+.0%} to {high:+.0%}"
+        for direction, rate in zip(DIRECTIONS, measured.rates, strict=True)
+        if refused(wanted, rate)
     ]
-
-
-def rtt_problems(requested: float, rtt: Rtt) -> list[str]:
-    """Describe an RTT out of tolerance, in ms; empty if it is within."""
-    if rtt_fits(requested, rtt.median):
-        return []
-    found = f"{short(rtt.median)} ms (median of {rtt.samples}, {between(rtt.min, rtt.max)})"
-    return [f"rtt asked {plain(requested)} ms, found {found}, allowed ±{short(allowed_rtt(requested), 2)} ms"]
-
-
-def rate_problem(direction: str, requested: float, rate: float, tolerance: tuple[float, float]) -> str:
-    """Describe a rate out of tolerance, in Gbit/s."""
-    low, high = tolerance
-    found = f"found {short(rate, 4)} Gbit/s, allowed {low:+.0%} to {high:+.0%}"
-    return f"bandwidth {direction} asked {plain(requested)} Gbit/s, {found}"

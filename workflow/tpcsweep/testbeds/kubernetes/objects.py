@@ -21,7 +21,7 @@ import yaml
 from kubernetes import client as k8s
 
 from tpcsweep.common.installation import PACKAGE
-from tpcsweep.deploying.paths.rates import probe_connections
+from tpcsweep.deploying.paths.tcp_rates import probe_connections
 from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.sweeps.parameters import DeploymentParameters, parameters_by_sysctl, sysctls
 from tpcsweep.testbeds.kubernetes import placements, pod_templates

@@ -19,7 +19,7 @@ from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import BROKEN
 from tpcsweep.deploying.linux.sysctls import mismatches
 from tpcsweep.deploying.paths.network_path import NetworkPath, PathError, describe_limit
-from tpcsweep.deploying.paths.rates import FoundPath
+from tpcsweep.deploying.paths.verification import FoundPath
 from tpcsweep.deploying.xrootd.server_config import place_of
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Client, ClientError
@@ -31,13 +31,13 @@ from tpcsweep.testbeds.kubernetes import api, deployments, nodes, objects, rehea
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_name
-from tpcsweep.testbeds.kubernetes.path_check import verify_pods
 from tpcsweep.testbeds.kubernetes.placements import CLIENT, CPU, resource_amount
 from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import ANNOTATION, Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
+from tpcsweep.testbeds.kubernetes.tcp_looks import verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)

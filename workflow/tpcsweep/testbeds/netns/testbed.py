@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,8 @@ from tpcsweep.deploying.linux.sockets import SocketDiagnostics
 from tpcsweep.deploying.linux.sysctls import in_force, mismatches
 from tpcsweep.deploying.paths.link import Link, connect
 from tpcsweep.deploying.paths.network_path import NetworkPath, PathError, segmentation_command
-from tpcsweep.deploying.paths.verification import Measured, verify
+from tpcsweep.deploying.paths.udp_looks import verify_link
+from tpcsweep.deploying.paths.verification import FoundPath
 from tpcsweep.deploying.xrootd import credentials
 from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.deploying.xrootd.monitoring import Monitor
@@ -156,7 +156,7 @@ class _Deployment:
         sides = topology.sides(self.folder, self.wanted.origins)
         groups = self._groups(sides)
         link = self._network(sides, groups["path"])
-        measured = verify(link.path, link, strict=self.settings.path == "strict")
+        measured = verify_link(link.path, link, strict=self.settings.path == "strict")
         verified = time.monotonic()
         secrets = self.folder / "credentials"
         tools = [TOOLS[tool] for tool in self.request.tools]
@@ -297,7 +297,7 @@ class _Deployment:
         sides: Sides,
         groups: dict[str, Cgroup],
         link: Link,
-        measured: Measured,
+        measured: FoundPath,
         seconds: dict[str, float],
     ) -> dict[str, Any]:
         machine = provenance.machine()
@@ -312,7 +312,7 @@ class _Deployment:
             "software": provenance.software(self.request.tools),
             "xrootd": self.release.describe(),
             "deployment": self.folder.name,
-            "path": {"measured": asdict(measured), **link.describe()},
+            "path": {"measured": measured.to_dict(), **link.describe()},
             "sysctls": self._sysctls(sides),
             "cgroup_version": self.tree.version,
             "quotas": quotas,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tpcsweep.deploying.paths.probes import Probes
+from tpcsweep.deploying.paths.tcp_probes import Probes
 from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.deploying.xrootd.monitoring import clock, parse_datagram
 from tpcsweep.measuring import provenance

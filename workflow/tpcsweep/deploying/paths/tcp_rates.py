@@ -1,27 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rate of a path that TCP connections filled, from observations of both ends. Pure.
 
-A low rate counts only if the path was full, by Little's law: see docs/kubernetes.md. Observations of `probes` need no
-privilege; `verify` measures paths between namespaces, with datagrams above their rate.
+A low rate counts only if the path was full, by Little's law: see docs/kubernetes.md. The observations are those of
+`tcp_probes`, which need no privilege.
 """
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tpcsweep.common.numbers import BYTES, GBIT
-from tpcsweep.deploying.paths.link import Rtt
-from tpcsweep.deploying.paths.verification import (
-    BANDWIDTH_TOLERANCE,
-    allowed_rtt,
-    rate_problem,
-    rtt_problems,
-    wire_bytes,
-)
+from tpcsweep.deploying.paths import verification
+from tpcsweep.deploying.paths.network_path import wire_bytes
+from tpcsweep.deploying.paths.verification import BANDWIDTH_TOLERANCE, FoundRate, allowed_rtt
 
 CONNECTIONS = (4, 32)  # the fewest and the most connections of each source
 WINDOW = 0.1  # seconds
@@ -30,17 +24,13 @@ LATE = 0.03  # the most seconds between two looks of an agent, as the path may n
 DELAYED_ACK_SEGMENTS = 2  # segments of a connection that a receiver may acknowledge late (RFC 9293, 3.8.6.3)
 WINDOW_SHARE = 0.5
 """The window's share of a TCP buffer; the rest is the kernel's bookkeeping (ip-sysctl, tcp_adv_win_scale)."""
-DIRECTIONS = ("source to destination", "destination to source")
 
 
-class RequestedPath(Protocol):
-    """A path as configured, and the TCP buffers of its ends, in the units of `DeploymentParameters`."""
+class RequestedPath(verification.RequestedPath, Protocol):
+    """A path as configured, and the TCP buffers of its ends in bytes."""
 
-    rtt: float
-    bandwidth: float
-    mtu: int
-    queue_limit: int | None
-    tcp_buffer: int
+    @property
+    def tcp_buffer(self) -> int: ...
 
 
 class Flow(NamedTuple):
@@ -60,57 +50,6 @@ class Window(NamedTuple):
 
     rate: float
     full: bool
-
-
-@dataclass(frozen=True)
-class FoundRate:
-    """Gbit/s that arrived: the path's own rate if it is `known`, otherwise a lower limit of that."""
-
-    found: float
-    known: bool
-    windows: int
-    full: int  # windows in which the path was full
-
-
-@dataclass(frozen=True)
-class FoundPath:
-    """A path as measured: RTT in ms, path MTU in bytes, rates from source to destination and back."""
-
-    rtt: Rtt
-    mtu: int
-    near_to_far: FoundRate
-    far_to_near: FoundRate
-    attempts: int
-    slow: bool = False  # whether a rate is known to be below the requested one, and nothing else is wrong
-
-    @property
-    def rates(self) -> tuple[FoundRate, FoundRate]:
-        return self.near_to_far, self.far_to_near
-
-    @property
-    def bandwidth(self) -> float | None:
-        """The smaller known rate of both directions in Gbit/s, or None if neither is known."""
-        return min((rate.found for rate in self.rates if rate.known), default=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "mtu"}
-
-
-def path_complaints(wanted: RequestedPath, measured: FoundPath) -> list[str]:
-    """Return how a path differs from the one asked for in RTT or MTU, or by being too fast. Pure."""
-    wrong = rtt_problems(wanted.rtt, measured.rtt)
-    if measured.mtu != wanted.mtu:
-        wrong.append(f"mtu asked {wanted.mtu}, found {measured.mtu}")
-    most = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[1])
-    return wrong + _directions(wanted, measured, lambda rate: rate.found > most)
-
-
-def shortfalls(wanted: RequestedPath, measured: FoundPath) -> list[str]:
-    """Return the directions that are known to be slower than asked; a queue_limit allows any rate below. Pure."""
-    if wanted.queue_limit is not None:
-        return []
-    least = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[0])
-    return _directions(wanted, measured, lambda rate: rate.known and rate.found < least)
 
 
 def probe_connections(wanted: RequestedPath, sources: int) -> int:
@@ -187,13 +126,3 @@ def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarra
 
 def _held(wanted: RequestedPath) -> float:
     return wanted.bandwidth * BYTES * wanted.rtt / 1000
-
-
-def _directions(
-    wanted: RequestedPath, measured: FoundPath, refused: Callable[[FoundRate], bool]
-) -> list[str]:
-    return [
-        rate_problem(f"from {direction}", wanted.bandwidth, rate.found, BANDWIDTH_TOLERANCE)
-        for direction, rate in zip(DIRECTIONS, measured.rates, strict=True)
-        if refused(rate)
-    ]

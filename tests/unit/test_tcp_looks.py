@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a path between pods is judged, and the port by which agents look at it: open to them alone, while they do."""
+"""How agents measure a path between pods, and the port for it: open to them alone, and only meanwhile."""
 
 import asyncio
 import contextlib
@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep.deploying.paths import rates
-from tpcsweep.deploying.paths.link import Rtt
+from tpcsweep.deploying.paths import tcp_rates as rates
 from tpcsweep.deploying.paths.network_path import PathError
-from tpcsweep.deploying.paths.probes import Probes, under_way
-from tpcsweep.deploying.paths.verification import CALM_LOOKS
+from tpcsweep.deploying.paths.tcp_probes import Probes, under_way
+from tpcsweep.deploying.paths.verification import CALM_LOOKS, FoundRate, too_slow
 from tpcsweep.deploying.xrootd.server_config import Server
 from tpcsweep.sweeps.parameters import DeploymentParameters
-from tpcsweep.testbeds.kubernetes import path_check as judging
+from tpcsweep.testbeds.kubernetes import tcp_looks
 
 from tests.support.workflow import free_port
 
@@ -29,10 +28,7 @@ SEGMENT = MSS + HEADER
 STEP = 0.01
 WARM_UP = 0.3
 WANTED = DeploymentParameters(rtt=20, bandwidth=1, mtu=9000)
-FITS = rates.FoundRate(1.0, known=True, windows=10, full=10)
-UNKNOWN = rates.FoundRate(0.3, known=False, windows=30, full=2)
-SLOW = rates.FoundRate(0.8, known=True, windows=10, full=10)
-FAST = rates.FoundRate(1.2, known=True, windows=10, full=0)
+FITS = FoundRate(1.0, known=True, windows=10, full=10)
 
 
 def flow(
@@ -63,10 +59,10 @@ capacities, rtts = st.floats(0.05, 10), st.floats(5, 200)
 @given(st.floats(0.2, 10), rtts, st.floats(1.2, 5))
 def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered: float) -> None:
     seen = rates.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
-    assert len(seen) >= judging.WINDOWS
+    assert len(seen) >= tcp_looks.WINDOWS
     assert all(window.full for window in seen)
     about, count = pytest.approx(capacity, rel=0.01), len(seen)
-    assert rates.path_rate(seen, asked=2 * capacity) == rates.FoundRate(about, True, count, count)
+    assert rates.path_rate(seen, asked=2 * capacity) == FoundRate(about, True, count, count)
 
 
 @settings(max_examples=15)
@@ -109,13 +105,13 @@ def test_pairs_that_share_a_path_are_added_up_and_each_must_fill_it() -> None:
     idle = rates.windows([both[0], flow(0.25, 20, lambda _: 0.5)], 20, WARM_UP)
     assert not any(window.full for window in idle)
     assert rates.windows([rates.Flow([], [(0.0, 0, 0)], 4, MSS, HEADER)], 20, WARM_UP) == []
-    assert rates.path_rate([], asked=1) == rates.FoundRate(0.0, known=False, windows=0, full=0)
+    assert rates.path_rate([], asked=1) == FoundRate(0.0, known=False, windows=0, full=0)
 
 
 @given(st.lists(st.builds(rates.Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
 def test_only_full_windows_make_a_path_slow(seen: list[rates.Window]) -> None:
     rate = rates.path_rate(seen, asked=1)
-    slow = rates.shortfalls(WANTED, measured(near_to_far=rate))
+    slow = too_slow(WANTED, rate)
     if slow:
         full = [window.rate for window in seen if window.full]
         assert len(full) >= rates.ENOUGH
@@ -136,65 +132,6 @@ def test_enough_connections_are_opened(bandwidth: float, rtt: float, buffer: int
 def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
     information = struct.pack("=24xIIII", 100, 20, 5, 3).ljust(256, b"\0")
     assert under_way(information) == 78
-
-
-def measured(**changes: Any) -> rates.FoundPath:
-    seen = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": FITS, "far_to_near": FITS}
-    return rates.FoundPath(**{**seen, "attempts": 1, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"rtt": Rtt(24, 25, 26, 17)}, "rtt asked 20 ms, found 25 ms"),
-        ({"mtu": 1500}, "mtu asked 9000, found 1500"),
-        ({"near_to_far": FAST}, "bandwidth from source to destination asked 1 Gbit/s, found 1.2 Gbit/s"),
-    ],
-)
-def test_what_no_path_may_be_is_described(changes: dict[str, Any], complaint: str) -> None:
-    [said] = rates.path_complaints(WANTED, measured(**changes))
-    assert complaint in said
-
-
-def test_a_path_whose_queue_is_limited_may_have_less_than_was_asked() -> None:
-    limited = WANTED.model_copy(update={"queue_limit": 1000})
-    assert rates.shortfalls(limited, measured(far_to_near=SLOW)) == []
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[rates.FoundPath]:
-    """What is found of a path of 20 ms and 1 Gbit/s, one look after another; the last for ever."""
-    seen: list[rates.FoundPath] = []
-    monkeypatch.setattr(judging, "_measure", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
-    return seen
-
-
-SESSION: Any = SimpleNamespace(tell=lambda *_, **__: {})
-
-
-def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list[rates.FoundPath]) -> None:
-    looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
-    seen = judging.verify_pods(SESSION, WANTED, [], strict=True)
-    assert (seen.slow, seen.bandwidth) == (False, None)
-    assert seen.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
-
-
-@pytest.mark.parametrize("other", [FITS, UNKNOWN], ids=["as asked", "unknown"])
-def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Any], other: Any) -> None:
-    looks.append(measured(near_to_far=other, far_to_near=SLOW))
-    seen = judging.verify_pods(SESSION, WANTED, [], strict=False)
-    assert (seen.slow, seen.bandwidth) == (True, 0.8)
-    said = r"from destination to source asked 1 Gbit/s, found 0\.8 Gbit/s, allowed -5%"
-    with pytest.raises(PathError, match=said):
-        judging.verify_pods(SESSION, WANTED, [], strict=True)
-    looks[:] = [measured(rtt=Rtt(24.9, 25, 25.1, 17), near_to_far=other, far_to_near=SLOW)]
-    with pytest.raises(PathError, match=r"rtt asked 20 ms, found 25 ms .* found 0.8 Gbit/s"):
-        judging.verify_pods(SESSION, WANTED, [], strict=False)
-
-
-def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[rates.FoundPath]) -> None:
-    looks += [measured(far_to_near=SLOW)] * (CALM_LOOKS - 1) + [measured()]
-    assert not judging.verify_pods(SESSION, WANTED, [], strict=True).slow
 
 
 CLOCKS = {"src1": 100.0, "dst1": -100.0}
@@ -239,7 +176,7 @@ ENDS = [(SOURCE, DESTINATION)]
 
 def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile() -> None:
     session: Any = Played(20)
-    seen = judging.verify_pods(session, WANTED, ENDS, strict=True)
+    seen = tcp_looks.verify_pods(session, WANTED, ENDS, strict=True)
     assert seen.bandwidth == pytest.approx(1, rel=0.01)
     assert seen.near_to_far.full == seen.near_to_far.windows >= rates.ENOUGH
     assert (session.asked[0], session.asked[-1]) == ("open_probes", "close_probes")
@@ -249,9 +186,10 @@ def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile()
 def test_a_path_is_empty_again_before_its_rtt_is_looked_at_again() -> None:
     session: Any = Played(1)
     with pytest.raises(PathError, match=rf"measured {CALM_LOOKS} times, .* asked 20 ms, found 1 ms"):
-        judging.verify_pods(session, WANTED, ENDS, strict=True)
+        tcp_looks.verify_pods(session, WANTED, ENDS, strict=True)
     loaded = [verb for verb in session.asked if verb in ("round_trips", "pour", "emptied")]
     assert loaded == ["round_trips", "pour", "emptied", "pour", "emptied"] * CALM_LOOKS
+    assert session.asked[-1] == "close_probes"
 
 
 HOST = "127.0.0.1"
@@ -331,9 +269,9 @@ def test_the_mtu_of_a_path_is_that_of_the_pair_that_differs_most(
     monkeypatch: pytest.MonkeyPatch, mtus: list[int]
 ) -> None:
     session: Any = SimpleNamespace(tell=lambda names, *_, **__: {names[0]: ([20.0], mtus[names[0]])})
-    monkeypatch.setattr(judging, "_rate", lambda *_: FITS)
-    monkeypatch.setattr(judging, "_place", lambda _: {})
+    monkeypatch.setattr(tcp_looks, "_rate", lambda *_: FITS)
+    monkeypatch.setattr(tcp_looks, "_place", lambda _: {})
     ends: Any = [(SimpleNamespace(name=number), None) for number in range(len(mtus))]
     for wanted, found in ((9000, min(mtus)), (min(mtus), 9000)):
-        path = judging._measure(session, WANTED.model_copy(update={"mtu": wanted}), ends, 1)
+        path = tcp_looks._measure(session, WANTED.model_copy(update={"mtu": wanted}), ends)
         assert path.mtu == found

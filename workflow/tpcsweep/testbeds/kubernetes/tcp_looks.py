@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify the path between the pods by their agents (`deploying.paths.probes`), before the first cell."""
+"""Look at the path between pods: their agents measure it by TCP alone (`deploying.paths.tcp_probes`)."""
 
 import contextlib
-import itertools
 import secrets
 import statistics
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
-from tpcsweep.deploying.paths import rates
+from tpcsweep.deploying.paths import tcp_rates as rates
 from tpcsweep.deploying.paths.link import Rtt
 from tpcsweep.deploying.paths.network_path import PathError
-from tpcsweep.deploying.paths.rates import Flow, FoundPath, FoundRate, RequestedPath, Window
-from tpcsweep.deploying.paths.verification import CALM_LOOKS, PATIENCE, allowed_rtt, calm_rtt
+from tpcsweep.deploying.paths.tcp_rates import Flow, RequestedPath, Window
+from tpcsweep.deploying.paths.verification import FoundPath, FoundRate, allowed_rtt, calm_rtt, verify
 from tpcsweep.deploying.xrootd.server_config import Server
 from tpcsweep.testbeds.kubernetes.session import Session
 
@@ -28,27 +25,12 @@ Ends = tuple[Server, Server]  # a source and a destination origin
 
 
 def verify_pods(session: Session, wanted: RequestedPath, ends: list[Ends], *, strict: bool) -> FoundPath:
-    """Measure the path, and refuse it after CALM_LOOKS calm looks or PATIENCE if it is not as asked.
+    """Compare the path with the requested one, as `verify` does.
 
-    A path that is merely too slow is refused only if `strict`. Raises PathError, and SessionError if no agent answers.
+    Raises PathError, and SessionError if no agent answers.
     """
-    give_up = time.monotonic() + PATIENCE
-    calm = 0
     with probed(session, ends):
-        for attempt in itertools.count(1):
-            measured = _measure(session, wanted, ends, attempt)
-            wrong, slow = rates.path_complaints(wanted, measured), rates.shortfalls(wanted, measured)
-            if not (wrong or slow):
-                return measured
-            calm += calm_rtt(wanted.rtt, measured.rtt)
-            if calm == CALM_LOOKS or time.monotonic() > give_up:
-                break
-    if wrong or strict:
-        raise PathError(
-            f"the path differs from the requested one, measured {attempt} times, {calm} of them on calm "
-            f"machines: {'; '.join(wrong + slow)}"
-        )
-    return replace(measured, slow=True)
+        return verify(wanted, "the path", lambda _: _measure(session, wanted, ends), strict=strict)
 
 
 @contextlib.contextmanager
@@ -56,11 +38,15 @@ def probed(session: Session, ends: list[Ends]) -> Iterator[None]:
     """Open the origins' ports for probes for the length of a `with`."""
     names = [server.name for pair in ends for server in pair]
     session.tell(names, "open_probes", word=secrets.token_hex(16))
-    yield
+    try:
+        yield
+    except PathError:  # after other errors no agent answers
+        session.tell(names, "close_probes")
+        raise
     session.tell(names, "close_probes")
 
 
-def _measure(session: Session, wanted: RequestedPath, ends: list[Ends], attempt: int) -> FoundPath:
+def _measure(session: Session, wanted: RequestedPath, ends: list[Ends]) -> FoundPath:
     rtts: list[float] = []
     mtus = []
     for source, destination in ends:
@@ -72,7 +58,7 @@ def _measure(session: Session, wanted: RequestedPath, ends: list[Ends], attempt:
     near_to_far = _rate(session, wanted, ends, rtt.median)
     far_to_near = _rate(session, wanted, [pair[::-1] for pair in ends], rtt.median)
     mtu = max(mtus, key=lambda each: abs(each - wanted.mtu))  # that of the pair that differs
-    return FoundPath(rtt, mtu, near_to_far, far_to_near, attempt)
+    return FoundPath(rtt, mtu, near_to_far, far_to_near, calm_rtt(wanted.rtt, rtt))
 
 
 def _rate(session: Session, wanted: RequestedPath, ends: list[Ends], rtt: float) -> FoundRate:
