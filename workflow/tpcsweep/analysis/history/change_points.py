@@ -27,7 +27,8 @@ from tpcsweep.analysis.sides import axis_text
 from tpcsweep.common import extras
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.labels import STATUS
-from tpcsweep.data.run_effects import FASTER, SLOWER, Floats, Overall
+from tpcsweep.data.run_effects import FASTER, SLOWER, Overall
+from tpcsweep.data.scatter import Floats
 from tpcsweep.sweeps.sweep import REPETITION
 
 FEWEST_RUNS_BETWEEN = 2

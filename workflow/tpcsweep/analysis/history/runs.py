@@ -19,7 +19,7 @@ from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import MASKS, STATUS, about_flags, data_origin, flagged
 from tpcsweep.data.opening import load, open_group
 from tpcsweep.data.places import SUFFIX
-from tpcsweep.data.run_effects import Floats
+from tpcsweep.data.scatter import Floats
 from tpcsweep.data.tables import INTERVAL
 from tpcsweep.sweeps.parameters import Value
 from tpcsweep.sweeps.sweep import REPETITION
