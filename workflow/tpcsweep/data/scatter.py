@@ -72,8 +72,8 @@ def moderated_together(found: Spread, expected: Floats) -> Spread:
         expected: Variances that follow from the cells' intervals. The prior is proportional to them, or equal for all
             cells if that fits better, or if some are unknown.
     """
-    priors = [_prior(found, each) for each in (np.ones_like(expected), expected) if np.all(each > 0)]
-    best = max(priors, key=lambda prior: float(prior.freedom))
+    priors = [_prior(found, each) for each in (expected, np.ones_like(expected)) if np.all(each > 0)]
+    best = max(priors, key=lambda prior: float(prior.freedom))  # the former if equal
     variance, freedom = moderated(found, best)
     return Spread(variance, np.minimum(freedom, np.sum(found.freedom)))
 
@@ -83,7 +83,9 @@ def _prior(found: Spread, shape: Floats) -> Spread:
     ratio = found.variance / shape
     ratio = np.maximum(ratio, 1e-5 * np.median(ratio))  # repetitions may be equal by rounding
     logs = np.log(ratio) - special.digamma(half) + np.log(half)
-    excess = float(np.var(logs, ddof=1) - special.polygamma(1, half).mean())
+    # Cells that look equal by chance are not: half a standard error of the variance counts as their difference.
+    spread = float(np.var(logs, ddof=1)) * (1 + np.sqrt(0.5 / (len(logs) - 1)))
+    excess = spread - float(special.polygamma(1, half).mean())
     middle = float(logs.mean())
     if excess <= 0:
         return Spread(np.exp(middle) * shape, np.inf)
