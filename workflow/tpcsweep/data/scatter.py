@@ -96,11 +96,12 @@ def _prior(found: Spread, shape: Floats) -> Spread:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Return x with trigamma(x) = value by Newton's method, which converges from below (Smyth, appendix)."""
-    found = 0.5 + 1 / value
-    for _ in range(50):
+    """Return x with trigamma(x) = value by Newton's method, from above (Smyth, appendix)."""
+    found, step = 0.5 + 1 / value, np.inf
+    while abs(step) > 1e-9 * found:
         trigamma = float(special.polygamma(1, found))
-        found += trigamma * (1 - trigamma / value) / float(special.polygamma(2, found))
+        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, found))
+        found += step
     return found
 
 

@@ -28,6 +28,9 @@ TAIL_QUANTILE = 0.9995
 Claims test some dozens of levels together by the normal distribution. At this quantile, where 99.9 % are inside, errors
 with few degrees of freedom count as by Student's t."""
 
+PEAK_LUCK = stdtrit(8, TAIL_QUANTILE) / ndtri(TAIL_QUANTILE)
+"""Factor of the luck of a run in tests of many differences, which counts as known with eight degrees of freedom."""
+
 TOO_WIDE = 0.25  # largest relative standard error of a cell in a ratio; beyond it the logarithm is not normal
 
 UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
@@ -165,9 +168,9 @@ class CellTable:
         return before[self._places([axis, *without])].assign(**columns).reset_index(drop=True)
 
 
-def log_error(cells: Any) -> Any:
-    """Return the standard error of the logarithm of throughput, with the luck of the run, for differences of cells."""
-    return np.hypot(cells["error"], cells["luck"]) / cells["throughput"]
+def log_error(cells: Any, luck: float = 1.0) -> Any:
+    """Return the standard error of the logarithm of throughput, with a multiple of the luck of the run."""
+    return np.hypot(cells["error"], luck * cells["luck"]) / cells["throughput"]
 
 
 def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:

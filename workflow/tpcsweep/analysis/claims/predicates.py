@@ -12,6 +12,7 @@ from tpcsweep.analysis.claims.claim_cells import (
     CPU_BOUND,
     FULL,
     PAIR,
+    PEAK_LUCK,
     CellTable,
     Pairs,
     log_error,
@@ -206,7 +207,10 @@ def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataF
     points = points[points["error"].notna()]
     panels = [panel.sort_values("streams") for panel in cells.panels(points, ["streams", "repetition"])]
     curves = [curve for curve in panels if len(curve) >= 3 and speaks(curve)]
-    return [(curve, effects.peak(curve["throughput"], log_error(curve), len(curves))) for curve in curves]
+    return [
+        (curve, effects.peak(curve["throughput"], log_error(curve, PEAK_LUCK), len(curves)))
+        for curve in curves
+    ]
 
 
 def clearest(curves: Sequence[Curve]) -> Effect:
