@@ -23,7 +23,7 @@ from tpcsweep.data.run_effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
 
 from tests.support.claim_worlds import NULLS, STREAMS, verdict, world
 
-PAIRS = 60
+PAIRS = 40
 GRIDS = ((6, 8), (4, 6), (8, 4))
 """Numbers of RTTs, each a deployment, and of streams."""
 SHARED = (0.0, 0.005, 0.01, 0.02)

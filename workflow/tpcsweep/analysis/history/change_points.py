@@ -5,6 +5,7 @@ The runs between two change points are the repetitions of one side of a comparis
 """
 
 import itertools
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -35,9 +36,9 @@ FEWEST_RUNS_BETWEEN = 2
 SIGNIFICANT = 0.01
 """Largest share of histories without a change in which one is found, if runs scatter normally."""
 _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
-_FAR = 2.5  # standard deviations from the median of neighbouring runs beyond which values are outliers
-_WINDOW, _CELL_WINDOW = 7, 9  # runs of that median: more than half of them are a change
-_CORRELATION, _RUNS = 0.2, 15  # correlation of neighbouring runs that is assumed, and its weight in runs
+_FAR = 2.0  # standard deviations from the median of neighbouring runs beyond which values are outliers
+_WINDOW, _CELL_WINDOW = 7, 11  # runs of that median: more than half of them are a change
+_CORRELATION, _RUNS = 0.4, 20  # correlation of neighbouring runs that is assumed, and its weight in runs
 _MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
@@ -297,13 +298,17 @@ def _tamed(series: Floats, scatter: Floats, window: int) -> Floats:
 def _correlation(series: Floats) -> float:
     """Return the correlation of neighbouring runs (AR(1)), drawn towards `_CORRELATION` if runs are few.
 
-    It follows from differences over one and two runs, which a change of level hardly affects.
+    It follows from differences over one to three runs, which a change of level hardly affects.
     """
     most = _FAR * np.sqrt(2) * _scatter(series)
-    near, next_one = (np.clip(series[lag:] - series[:-lag], -most, most) ** 2 for lag in (1, 2))
-    with np.errstate(all="ignore"):
-        found = np.nan_to_num(np.nanmean(next_one) / np.nanmean(near) - 1)
-    count = np.isfinite(near).sum()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        one, two, three = (
+            np.nanmean(np.clip(series[lag:] - series[:-lag], -most, most) ** 2) for lag in (1, 2, 3)
+        )
+        # Their ratios are 1 + r and 1 + r + r².
+        found = np.nan_to_num((two / one - 1 + (np.sqrt(max(4 * three / one - 3, 1)) - 1) / 2) / 2)
+    count = np.isfinite(series).sum()
     return float(np.clip((count * found + _RUNS * _CORRELATION) / (count + _RUNS), 0, 0.9))
 
 
