@@ -19,7 +19,7 @@ from tpcsweep.analysis.sides import read_side
 from tpcsweep.data import folding, run_effects, scatter
 from tpcsweep.data.labels import STATUS, flag_masks
 from tpcsweep.data.run_effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
-from tpcsweep.data.scatter import SHARED
+from tpcsweep.data.scatter import SHARED, Spread
 from tpcsweep.sweeps.problems import ConfigurationError
 
 from tests.support import synthetic
@@ -113,6 +113,63 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
     assert said["freedom"].between(4, 8 * (1 + (0.02**2 + SHARED**2) / 0.035**2) ** 2).all()
     assert (unsaid["freedom"] > 100).all()  # that of the luck alone
     assert (said["error"] < unsaid["error"]).all()  # of the same intervals, with thicker tails
+
+
+def runs_of(seed: int, runs: int, shared: float, effect: float = 1) -> xr.Dataset:
+    """Return a dataset like `made` whose repetitions are runs, each with luck that all its cells share."""
+    one = made(seed, runs, effect)
+    luck = np.exp(shared * np.random.default_rng([seed, 1]).normal(size=runs))
+    figures = {name: one[name] * luck for name in ("throughput", "throughput_low", "throughput_high")}
+    number = xr.zeros_like(one["throughput"]) + xr.DataArray(np.arange(runs), dims="repetition")
+    return one.assign(figures | {"run": number}).assign_attrs(one.attrs)
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_luck_that_cells_of_a_run_share_is_no_difference(runs: int) -> None:
+    """Of 16 comparisons 5 % are 0.8; more than three would be one chance in 130."""
+    found = [compare(runs_of(seed, runs, 0.02), runs_of(seed + 100, runs, 0.02)) for seed in range(16)]
+    verdicts = [{one.overall.verdict, *one.parts["verdict"], *one.cells["verdict"]} for one in found]
+    assert sum(each != {SAME} for each in verdicts) <= 3
+    assert sum(one.overall.low <= 1 <= one.overall.high for one in found) >= 12
+    assert all(("each side is one run" in one.summary()) == (runs == 1) for one in found)
+
+
+def test_more_runs_find_more() -> None:
+    def named(runs: int) -> int:
+        base, new = runs_of(1, runs, 0.01), runs_of(2, runs, 0.01)
+        new["throughput"][{"streams": 0}] *= 0.8
+        cells = compare(base, new).cells
+        return int((cells["verdict"] == SLOWER)[cells["streams"] == 1].sum())
+
+    assert named(1) <= named(2) <= named(4) and named(4) >= 4
+    assert compare(runs_of(3, 4, 0.01), runs_of(4, 4, 0.01, 0.93)).overall.verdict == SLOWER
+
+
+def test_disturbed_single_measurements_do_not_count_and_others_replace_them() -> None:
+    for repetitions in (1, 3):
+        base, new = made(1, repetitions), made(2, repetitions)
+        at = {"streams": 3, "repetition": 1}
+        for name in ("throughput", "throughput_low", "throughput_high"):
+            new[name].loc[at] *= 0.5
+        new["flags"].loc[at] |= flag_masks(new)["disturbed"]
+        found = compare(base, new)
+        disturbed = found.cells["streams"] == 3
+        assert set(found.cells["verdict"][~disturbed]) == {SAME} == {found.overall.verdict}
+        assert set(found.cells["verdict"][disturbed]) == {NOT_COMPARABLE if repetitions == 1 else SAME}
+        assert found.overall.cells == (42 if repetitions == 1 else 48)
+
+
+def test_pooled_variances_are_those_of_limma() -> None:
+    """Cells that differ no more than by chance are taken for equal, others keep their own variance."""
+    generator = np.random.default_rng(0)
+    truth = np.repeat([1.0, 100.0], 200)
+    found = Spread(truth * generator.chisquare(4, 400) / 4, np.full(400, 4.0))
+    equal, _ = scatter.moderated_together(Spread(found.variance / truth, found.freedom), np.ones(400))
+    assert np.std(np.log(equal)) < 0.2 and np.mean(equal) == pytest.approx(1, rel=0.1)
+    known, _ = scatter.moderated_together(found, truth)
+    assert np.std(np.log(known / truth)) < 0.2
+    apart, freedom = scatter.moderated_together(found, np.ones(400))
+    assert np.median(apart[200:]) > 30 * np.median(apart[:200]) and (freedom < 8).all()
 
 
 @pytest.mark.parametrize(("repetitions", "between"), [(1, 0.0), (3, 0.0), (3, 0.1)])
