@@ -5,6 +5,7 @@ The runs between two change points are the repetitions of one side of a comparis
 """
 
 import itertools
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -303,13 +304,13 @@ def _correlation(series: Floats) -> float:
     It follows from differences over one to three runs, which a change of level hardly affects.
     """
     most = 2 * _FAR * np.sqrt(2) * _scatter(series)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a series may have no neighbouring runs
         one, two, three = (
-            np.nanmean(np.clip(series[lag:] - series[:-lag], -most, most) ** 2) for lag in (1, 2, 3)
+            float(np.nanmean(np.clip(series[lag:] - series[:-lag], -most, most) ** 2)) for lag in (1, 2, 3)
         )
-        # Their ratios are 1 + r and 1 + r + r².
-        found = np.nan_to_num((two / one - 1 + (np.sqrt(max(4 * three / one - 3, 1)) - 1) / 2) / 2)
+    # Their ratios are 1 + r and 1 + r + r².
+    found = (two / one - 1 + (math.sqrt(max(4 * three / one - 3, 1)) - 1) / 2) / 2 if one > 0 else 0.0
     count = np.isfinite(series).sum()
     return float(np.clip((count * found + _RUNS * _CORRELATION) / (count + _RUNS), 0, 0.9))
 
@@ -359,7 +360,7 @@ def _p(before: Floats, after: Floats, correlation: float) -> float:
     squares = sum(np.nansum((side - mean) ** 2, axis=0) for side, mean in zip(sides, means, strict=True))
     wider = _inflation(counts, correlation)
     left = (counts - wider).sum(axis=0)
-    found = Spread(squares / left, left * (1 - correlation**2) / (1 + correlation**2))
+    found = Spread(squares / left, counts.sum(axis=0) - 2.0)
     if len(left) > 1 and np.any(squares > 0):
         found = moderated_together(found, np.ones_like(left))
     with np.errstate(all="ignore"):
