@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistical guarantees on unseen data: comparisons of equal datasets, left-out cells and runs, plans on known laws.
+"""Predictions of unseen data: left-out deployments and runs, and plans on known laws.
 
 python -m benchmarks.held_out [FILE]
 
@@ -22,7 +22,6 @@ import xarray as xr
 import yaml
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
-from tpcsweep.analysis.comparison import compare
 from tpcsweep.analysis.models.fit import fit
 from tpcsweep.analysis.models.formulas import MODELS
 from tpcsweep.analysis.models.learned import LEARNED
@@ -30,24 +29,10 @@ from tpcsweep.analysis.models.observations import Observations, observe
 from tpcsweep.analysis.models.predictor import Predictor
 from tpcsweep.data.importing.import_settings import Import
 from tpcsweep.data.importing.table_import import import_table
-from tpcsweep.data.labels import about_flags
-from tpcsweep.data.run_effects import SAME
 
 from tests.support import coverage, plans
 
 ROOT = Path(__file__).resolve().parents[1]
-PAIRS = 60
-NOISE = 0.02
-"""Relative noise of single measurements, which their intervals include."""
-AXES = {"rtt": [0.0, 5.0, 10.0, 20.0, 50.0, 100.0], "streams": list(range(1, 9))}
-EQUALS = {
-    "one repetition, luck of 2 %": (1, 0.02, 0.0),
-    "one repetition, luck of 5 %": (1, 0.05, 0.0),
-    "three repetitions, luck of 2 % each": (3, 0.02, 0.0),
-    "three repetitions, luck of 5 % each": (3, 0.05, 0.0),
-    "three repetitions that share luck of 2 %": (3, 0.0, 0.02),
-}
-"""Repetitions, luck of each measurement, and shared luck of a cell's repetitions."""
 SEEDS = range(20, 26)
 PLAN_SEEDS = range(20, 22)
 LEFT_OUT = 0.25
@@ -57,33 +42,6 @@ SURFACE = "`surface.nc`"
 Row = Sequence[object]
 Fitter = Callable[[Observations], Predictor]
 FITTERS: dict[str, Fitter] = {"rao_ramp": partial(fit, MODELS["rao_ramp"], resamples=40), **LEARNED}
-
-
-def equals(repetitions: int, own: float, shared: float, generator: np.random.Generator) -> xr.Dataset:
-    """Return 48 equal cells with noise that their intervals include, and luck that they do not."""
-    shape = (6, 8, repetitions)
-    noise = generator.normal(size=shape) * np.hypot(NOISE, own) + shared * generator.normal(size=(6, 8, 1))
-    found = np.exp(noise)
-    half = 1.96 * NOISE * found
-    dims = (*AXES, "repetition")
-    variables = {name: (dims, found + sign * half) for name, sign in SIGNS.items()}
-    flags = (dims, np.zeros(shape, np.int32), about_flags())
-    coordinates = {**AXES, "repetition": range(1, repetitions + 1)}
-    return xr.Dataset({**variables, "flags": flags}, coordinates, {"measurement_confidence": 0.95})
-
-
-SIGNS = {"throughput": 0, "throughput_low": -1, "throughput_high": 1}
-
-
-def of_equals(_pool: Executor) -> Iterator[Row]:
-    """Yield the share of comparisons of equals in which a cell, value or the overall effect differs."""
-    for name, (repetitions, own, shared) in EQUALS.items():
-        generator, different = np.random.default_rng(0), 0
-        for _ in range(PAIRS):
-            found = compare(*(equals(repetitions, own, shared, generator) for _ in range(2)))
-            verdicts = {found.overall.verdict, *found.parts["verdict"], *found.cells["verdict"]}
-            different += verdicts != {SAME}
-        yield name, percent(different / PAIRS)
 
 
 def judged(model: Predictor, held: Observations) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -164,7 +122,6 @@ def percent(share: float) -> str:
 
 def main() -> None:
     tables: dict[tuple[str, ...], Callable[[Executor], Iterator[Row]]] = {
-        ("equals", "any difference found"): of_equals,
         ("a quarter of the deployments left out", "model", "median error", "in 95 % intervals"): of_left_out,
         ("law", "model", "one more measurement, in 95 % intervals", "the same in another run"): of_repeated,
         (

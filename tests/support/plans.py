@@ -18,7 +18,7 @@ from tpcsweep.analysis.models.formulas import MODELS
 from tpcsweep.analysis.models.observations import Observations, observe
 from tpcsweep.analysis.plans.anchored import Anchored, anchor
 from tpcsweep.analysis.plans.plan import candidates, cheapest_row, evaluate
-from tpcsweep.data.run_effects import RUN_TO_RUN
+from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.sweeps.parameters import KNOBS
 
 from tests.support import synthetic

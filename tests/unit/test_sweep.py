@@ -3,6 +3,7 @@
 
 import itertools
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,21 @@ def test_the_seed_shuffles_deployments_cells_and_places_the_same_in_every_proces
     fixed = grid({"rtt": [1, 2, 3], "streams": [1, 2, 3]})
     assert [fixed.priorities[f"rtt={rtt}"] for rtt in (1, 2, 3)] == [3, 1, 2]
     assert [cell.axes["streams"] for cell in fixed.deployments["rtt=1"]] == [1, 3, 2]
+
+
+def test_each_run_has_its_own_order_which_its_seed_repeats() -> None:
+    axes = {"rtt": list(range(1, 11)), "streams": list(range(1, 11))}
+
+    def orders(sweep: Grid) -> tuple[Any, Any]:
+        first = next(iter(sweep.deployments.values()))
+        return list(sweep.rank.items()), [cell.cell_path for cell in first]
+
+    drawn = [replace(grid(axes), run_seed=seed) for seed in (1, 2)]
+    assert all(here != there for here, there in zip(*map(orders, drawn), strict=True))
+    assert drawn[0].turns == drawn[1].turns  # pairs of nodes remain
+    assert orders(grid(axes, seed=drawn[0].seed)) == orders(drawn[0])
+    fixed = replace(grid(axes, seed=7), run_seed=1)
+    assert (fixed.seed, orders(fixed)) == (7, orders(grid(axes, seed=7)))
 
 
 def test_rules_know_the_values_of_the_testbed_and_included_values_come_at_their_place() -> None:

@@ -27,7 +27,17 @@ from tpcsweep.data import run_effects
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.labels import SIMULATED
 from tpcsweep.data.opening import load, require_dataset
-from tpcsweep.data.run_effects import NOT_COMPARABLE, SAME, VERDICTS, Floats, Overall
+from tpcsweep.data.run_effects import NOT_COMPARABLE, SAME, VERDICTS, Overall
+from tpcsweep.data.scatter import (
+    OF_THE_MACHINE,
+    SHARED,
+    Differences,
+    Floats,
+    Side,
+    deployment_numbers,
+    differences,
+    read_side,
+)
 from tpcsweep.data.tables import FAILED, NOT_MEASURED, observations, write_csv
 from tpcsweep.data.variables import CPU_LIMITS, TABLES
 from tpcsweep.sweeps.parameters import Parameters, Value
@@ -66,10 +76,7 @@ class Comparison:
     parts: pd.DataFrame
     """One row for each value of each axis, over the cells with that value: see `run_effects.PARTS`."""
     overall: Overall
-    run_to_run: float
-    """Relative difference of single measurements between runs (standard deviation)."""
-    estimated: bool
-    """Whether `run_to_run` is estimated from several runs, rather than the default `RUN_TO_RUN`."""
+    scatter: Differences
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -91,7 +98,8 @@ class Comparison:
             if mean.verdict == SAME and not mean.low <= 1 <= mean.high:
                 interval += f", but p is {short(mean.p_corrected, 2)} after correction for all verdicts"
             verdict += f", by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
-        clauses = [verdict, deviations(self), f"cells: {counts}", flag_counts(self), slower_machine(self)]
+        clauses = [verdict, single_runs(self), deviations(self), f"cells: {counts}"]
+        clauses += [flag_counts(self), slower_machine(self)]
         return "; ".join(filter(None, clauses))
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,7 +110,11 @@ class Comparison:
             "new": self.new,
             "confidence": CONFIDENCE,
             "overall": self.overall,
-            "run_to_run": {"share": self.run_to_run, "estimated": self.estimated},
+            "run_to_run": {
+                "share": self.scatter.share,
+                "shared": self.scatter.shared.variance**0.5,
+                "estimated": self.scatter.estimated,
+            },
             "verdicts": self.verdicts,
             "parts": self.parts.to_dict("records"),
             "alignment": self.alignment,
@@ -141,25 +153,24 @@ def load_side(side: ComparedSide) -> xr.Dataset:
 def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base", "new")) -> Comparison:
     """Compare the common cells of two datasets.
 
-    A side with two or more successful repetitions is represented by their mean and spread; a side with a single
-    measurement by its confidence interval, widened by the difference between runs. Welch's t test compares the sides'
-    log throughput. Holm's correction treats cells, values and the overall effect as one family. The overall effect, and
-    the effect of each value of an axis, is the mean of a random-effects model (DerSimonian & Laird, Controlled Clinical
-    Trials 7, 1986) with an interval at least as wide as that of Hartung & Knapp (Statistics in Medicine 20, 2001).
+    `data.scatter` describes the errors of single cells, of the values of axes and of the overall effect. Student's t
+    tests them; Holm's correction treats all as one family. Single measurements on a disturbed machine do not count.
     Raises ComparisonError if there is no common cell, or an axis of one dataset is unknown to the other.
     """
     alignment = align(base, new)
     axes = alignment.axes
     rows = [_rows_of(side, axes) for side in (base, new)]
-    known = run_effects.run_to_run(rows)
-    share = run_effects.RUN_TO_RUN if known is None else known
-    cells = _compared(axes, *(_cells_of(side, axes, share) for side in rows))
-    results = run_effects.add_verdicts(cells, axes)
+    frame = pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes))
+    sides = [read_side(_calm(side), len(frame)) for side in rows]
+    found = differences(sides[0], sides[1], deployment_numbers(frame, axes))
+    tables = [_cells_of(*side) for side in zip(rows, sides, strict=True)]
+    cells = _compared(frame, dict(zip(("base", "new"), tables, strict=True)), found)
+    results = run_effects.add_verdicts(cells, axes, found)
     called = [
         f"{name} (simulated)" if side.attrs.get("testbed_kind") == SIMULATED else name
         for name, side in zip(names, (base, new), strict=True)
     ]
-    return Comparison(called[0], called[1], alignment, *results, share, known is not None)
+    return Comparison(called[0], called[1], alignment, *results, found)
 
 
 def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
@@ -207,76 +218,72 @@ def _rows_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.D
     return rows.assign(cell=np.ravel_multi_index(tuple(places), shape) if axes else 0)
 
 
-def _cells_of(rows: pd.DataFrame, axes: Mapping[str, tuple[Value, ...]], share: float) -> pd.DataFrame:
-    """Return one row for each cell of a side at the values of `axes`, the last axis fastest.
-
-    Columns are `mean` (throughput in Gbit/s), `log_mean` (of its logarithm), the variances of both, their `freedom`,
-    `repeated`, `why` the cell cannot be compared, `flags`, and `work` in ms (NaN if no CPU bound the cell, or unknown).
-    The variances of single measurements include the `share` by which runs differ.
-    """
+def _calm(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the usable measurements, without those on a disturbed machine in cells that have others."""
     used = rows[rows["reason"] == ""]
-    shape = tuple(len(values) for values in axes.values())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        work = used["machine_work"].where(used["limit"].isin(CPU_LIMITS))
-        used = used.assign(log=np.log(used["throughput"]), work=work)
-        by_cell = used.groupby("cell")
-        columns = pd.DataFrame(
-            {
-                "count": by_cell.size(),
-                **by_cell[["throughput", "log", "work"]].mean(),
-                "spread": by_cell["throughput"].var(),
-                "log_spread": by_cell["log"].var(),
-                **by_cell[["error", "freedom"]].first(),
-            }
-        ).reindex(range(int(np.prod(shape))))
-        count = columns["count"].fillna(0)
-        repeated = count > 1
-        relative = columns["error"] / columns["throughput"]
-        variance = (columns["spread"] / count).where(repeated, columns["error"] ** 2)
-        log_variance = (columns["log_spread"] / count).where(repeated, relative**2)
+    disturbed = used[list(OF_THE_MACHINE)].any(axis=1)
+    return used[~disturbed | disturbed.groupby(used["cell"]).transform("all")]
+
+
+def _cells_of(rows: pd.DataFrame, side: Side) -> pd.DataFrame:
+    """Return one row for each cell of a side.
+
+    Columns are `mean` (throughput in Gbit/s), `repeated`, `why` the cell cannot be compared, `flags`, `work` in ms (NaN
+    if no CPU bound the cell, or unknown), and whether its single measurement is `too_short` or `disturbed`.
+    """
+    used, places = _calm(rows), range(side.means.shape[1])
+    work = used["machine_work"].where(used["limit"].isin(CPU_LIMITS))
+    by_cell = used.assign(work=work).groupby("cell")
+    found = by_cell[["throughput", "work"]].mean().reindex(places)
+    count = side.counts.sum(axis=0)
+    scatter = (side.runs > 1) & (pd.DataFrame(side.means).var().to_numpy() > 0)
+    scatter |= (side.within.variance > 0) | ((count == 1) & (side.interval.variance > 0))
     failed = rows["reason"].eq(FAILED).groupby(rows["cell"]).any()
+    measured = found["throughput"].notna()
     lacks = {
-        FAILED: (count == 0) & failed,
-        NOT_MEASURED: count == 0,
-        "no throughput": ~np.isfinite(columns["log"]),
-        "neither repetitions that differ nor an interval": ~(log_variance > 0),
+        FAILED: ~measured & failed,
+        NOT_MEASURED: ~measured,
+        "no throughput": count == 0,
+        "neither repetitions that differ nor an interval": ~scatter,
     }
     flags = rows.groupby("cell")[list(FLAGS)].any()
-    luck = np.where(repeated, 0.0, share**2)
-    # Welch and Satterthwaite: the share is exactly known, the interval has its own degrees of freedom.
-    wider = (1 + luck / relative**2) ** 2
+    once = used.drop_duplicates("cell").set_index("cell").reindex(places)
+    once = once.loc[:, list(FLAGS)].eq(True).mul(count == 1, axis=0)
     return pd.DataFrame(
         {
-            "mean": columns["throughput"],
-            "variance": variance + luck * columns["throughput"] ** 2,
-            "log_mean": columns["log"],
-            "log_variance": log_variance + luck,
-            "freedom": (count - 1).where(repeated, columns["freedom"] * wider),
-            "repeated": repeated,
+            "mean": found["throughput"],
+            "repeated": count > 1,
             "why": np.select(list(lacks.values()), list(lacks), ""),
             "flags": [" ".join(flags.columns[carried]) for carried in flags.to_numpy()],
-            "work": columns["work"],
+            "work": found["work"],
+            "too_short": once["too_short"],
+            "disturbed": once[list(OF_THE_MACHINE)].any(axis=1),
         }
     )
 
 
-def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    sides = {"base": base, "new": new}
-    frame = pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes))
+def _compared(frame: pd.DataFrame, sides: Mapping[str, pd.DataFrame], found: Differences) -> pd.DataFrame:
+    """Add the columns of `TABLE` to a frame of the cells' places, and `unjudged` and `counted` for verdicts."""
+    base, new = sides.values()
     lacks = zip(base["why"], new["why"], strict=True)
     why = [
         "; ".join(f"{side}: {lack}" for side, lack in zip(sides, both, strict=True) if lack) for both in lacks
     ]
     good = np.array([not lack for lack in why])
     frame["base"], frame["new"] = base["mean"], new["mean"]
-    difference, half, _, _ = _welch("", base, new)
-    frame["difference"] = difference
-    frame["difference_low"], frame["difference_high"] = difference - half, difference + half
-    effect, half, error, freedom = _welch("log_", base, new)
-    frame["ratio"] = np.exp(effect)
-    frame["ratio_low"], frame["ratio_high"] = np.exp(effect - half), np.exp(effect + half)
-    frame["log_ratio"], frame["error"], frame["freedom"] = effect, error, freedom
+    effect = found.effect
+    variance, freedom = found.cells
     with np.errstate(invalid="ignore", divide="ignore"):
+        error = np.sqrt(variance)
+        half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error
+        difference = frame["new"] - frame["base"]
+        # Of equal relative variances of both sides, whose sum is that of the ratio.
+        about = half * np.hypot(frame["base"], frame["new"]) / np.sqrt(2)
+        frame["difference"] = difference
+        frame["difference_low"], frame["difference_high"] = difference - about, difference + about
+        frame["ratio"] = np.exp(effect)
+        frame["ratio_low"], frame["ratio_high"] = np.exp(effect - half), np.exp(effect + half)
+        frame["log_ratio"], frame["error"], frame["freedom"] = effect, error, freedom
         frame["p"] = 2 * stats.t.sf(np.abs(effect) / error, freedom)
     frame.loc[~good, "difference":"p"] = np.nan
     frame["p_corrected"] = np.nan
@@ -287,19 +294,10 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
     for name in ("flags", "work"):
         for side, cells in sides.items():
             frame[f"{side}_{name}"] = cells[name]
-    short = [~cells["repeated"] & cells["flags"].str.contains(r"\btoo_short\b") for cells in sides.values()]
-    frame["judged_singly"] = ~(short[0] | short[1])
+    disturbed, short = (base[name] | new[name] for name in ("disturbed", "too_short"))
+    frame["unjudged"] = np.select([disturbed, short], [run_effects.DISTURBED, run_effects.TOO_SHORT], "")
+    frame["counted"] = good & ~disturbed
     return frame
-
-
-def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return a difference of means, half its interval, its error and Satterthwaite's degrees of freedom."""
-    ours, theirs = (side[f"{scale}variance"].to_numpy() for side in (base, new))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        error = np.sqrt(ours + theirs)
-        freedom = (ours + theirs) ** 2 / (ours**2 / base["freedom"] + theirs**2 / new["freedom"]).to_numpy()
-    difference = (new[f"{scale}mean"] - base[f"{scale}mean"]).to_numpy()
-    return difference, stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error, error, freedom
 
 
 # --- reports
@@ -334,6 +332,18 @@ def gate_failures(comparison: Comparison, below: float) -> list[str]:
     for _, row in cells[cells["why"] == f"new: {FAILED}"].iterrows():
         reasons.append(f"{place(row)}: failed in new")
     return reasons
+
+
+def single_runs(comparison: Comparison) -> str:
+    """Return a clause on the luck that is assumed if each side is one run, and what a second run decides, or ""."""
+    found, mean = comparison.scatter, comparison.overall
+    if found.estimated or not mean.cells:
+        return ""
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, mean.freedom + 2) * mean.error / np.sqrt(2)
+    return (
+        f"each side is one run, whose cells are assumed to share {100 * SHARED:.3g} %: "
+        f"a second run of each measures that, and narrows the interval to about ±{half:.1%}"
+    )
 
 
 def deviations(comparison: Comparison) -> str:
@@ -377,9 +387,11 @@ def repetition_note(comparison: Comparison) -> str:
     once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
     if not once:
         return ""
-    share = f"{plain(round(100 * comparison.run_to_run, 1))} % from run to run"
+    share = f"{plain(round(100 * comparison.scatter.share, 1))} % from run to run"
     source = (
-        "estimated from several runs" if comparison.estimated else "an assumption: no side has several runs"
+        "estimated from several runs"
+        if comparison.scatter.estimated
+        else "an assumption: no side has several runs"
     )
     return f"{once} cells were measured once on one side or both. Their intervals include {share} ({source})."
 

@@ -78,6 +78,7 @@ class Provenance(TypedDict, total=False):
     kernel: str
     cpu: str
     commit: str
+    order_seed: int  # the sweep's `seed` that repeats the order of deployments and cells
     software: Mapping[str, str]
     nodes: Mapping[str, str]  # node of each side, `source` and `destination`
     simulation: SimulationRecord

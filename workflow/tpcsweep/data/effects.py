@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from tpcsweep.common.numbers import CONFIDENCE, between, short
+from tpcsweep.data.scatter import SHARED_FREEDOM, Spread, moderated
 
 MARGIN = 0.05  # smallest effect that counts, 5 %; less is "nothing noticeable", "flat", "no help"
 ABOUT = 1.5  # factor within which an effect is "about" the published one
@@ -90,23 +91,46 @@ def majority(decisions: Iterable[Decision]) -> Decision:
     return None if 2 * len(votes) < len(everyone) or 2 * yes == len(votes) else 2 * yes > len(votes)
 
 
-def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
+def mean_ratio(
+    ratios: ArrayLike,
+    errors: ArrayLike,
+    comparisons: int = 1,
+    deployments: ArrayLike | None = None,
+    luck: ArrayLike = 0.0,
+) -> Interval | None:
     """Return the geometric mean of ratios with its interval, or None for fewer than `FEWEST_PAIRS`.
 
     The interval is Student's over the pairs, because runs differ by more than each interval says, and at least as wide
     as the errors require. Pairs have equal weights: a cell that is low by chance has a wide relative interval, so
-    weights would favour the others. `errors` are standard errors of the ratios' logarithms, NaN if unknown;
-    `comparisons` intervals share the confidence (Bonferroni).
+    weights would favour the others. Pairs with `deployments` in common count as one, their mean, because they share the
+    `luck` of these; the variance of several such means is moderated by the known one (`data.scatter`).
+
+    Args:
+        ratios: Ratios of pairs.
+        errors: Standard errors of the ratios' logarithms, NaN if unknown.
+        comparisons: Number of intervals that share the confidence (Bonferroni).
+        deployments: Number of the deployments of each pair; all differ by default.
+        luck: Part of the errors that pairs with their deployments in common share.
     """
     logs = np.log(np.asarray(ratios, float))
-    count = logs.size
-    if count < FEWEST_PAIRS:
+    if logs.size < FEWEST_PAIRS:
         return None
+    lucks = np.broadcast_to(np.asarray(luck, float), logs.shape)
+    if deployments is None or not lucks.any():
+        deployments = np.arange(logs.size)
+    groups = np.unique(np.asarray(deployments), return_inverse=True)[1]
+    sizes = np.bincount(groups)
+    means, count = np.bincount(groups, logs) / sizes, len(sizes)
+    noise = np.nan_to_num(np.asarray(errors, float)) ** 2
+    common = np.minimum(lucks**2, noise)
+    known = np.bincount(groups, noise - common) / sizes**2 + np.bincount(groups, common) / sizes
+    among = Spread(float(np.var(means, ddof=1)) if count > 1 else 0.0, count - 1)
+    if count < logs.size:
+        among = moderated(among, Spread(float(known.mean()), SHARED_FREEDOM))
     tail = (1 - CONFIDENCE) / (2 * comparisons)
-    among = stats.t.isf(tail, count - 1) * float(np.std(logs, ddof=1)) / math.sqrt(count)
-    known = np.nan_to_num(np.asarray(errors, float))
-    within = stats.norm.isf(tail) * math.sqrt(float(np.sum(known**2))) / count
-    half, middle = max(among, within), float(np.mean(logs))
+    half = stats.t.isf(tail, among.freedom) * math.sqrt(among.variance / count)
+    half = max(half, stats.norm.isf(tail) * math.sqrt(float(known.sum())) / count)
+    middle = float(means.mean())
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
@@ -180,8 +204,11 @@ def exponents(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> list[
     return [Interval(*ends) for ends in zip(middle, middle - half, middle + half, strict=True)]
 
 
-def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:
-    """Return the mean exponent e of throughput ~ axis^e over pairs, with the arguments of `exponents`."""
+def mean_exponent(
+    ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike, deployments: ArrayLike, luck: ArrayLike
+) -> Interval | None:
+    """Return the mean exponent e of throughput ~ axis^e over pairs, with arguments of `exponents` and `mean_ratio`."""
     steps = np.log(np.asarray(changes, float))
-    base = mean_ratio(np.asarray(ratios, float) ** (1 / steps), np.asarray(errors, float) / np.abs(steps))
+    errors, luck = (np.asarray(each, float) / np.abs(steps) for each in (errors, luck))
+    base = mean_ratio(np.asarray(ratios, float) ** (1 / steps), errors, 1, deployments, luck)
     return base and base.map(math.log)

@@ -17,7 +17,7 @@ from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.data.effects import mean_ratio
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import STATUS, flagged
-from tpcsweep.data.run_effects import RUN_TO_RUN
+from tpcsweep.data.scatter import OF_THE_MACHINE, RUN_TO_RUN
 from tpcsweep.data.variables import LIMIT_NAMES, REMEDIES, alternatives
 from tpcsweep.pages.cell_columns import FULL, Cells, doubtful, grid_cells
 from tpcsweep.pages.gains import Gains
@@ -31,7 +31,6 @@ _MANY_DISTURBED = 0.2  # share of measured cells above which the page starts wit
 _ENOUGH, _MANY = 1 / 3, 4
 """Share and number of cells without warnings below which they do not speak for the sweep; half of its cells do."""
 _EQUAL = 0.95  # share of the best, or of the path's bandwidth, from which cells may count as equal to it
-_OF_THE_MACHINE = ("disturbed", "machine_saturated")
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def findings(summary: xr.Dataset, gains: Gains | None = None) -> list[Sentence]:
 def disturbance(summary: xr.Dataset) -> str:
     """Return a warning if the machine was busy or slow during more than a fifth of measured cells, or ""."""
     measured = summary["status"] != STATUS.index("not_measured")
-    which = {flag: flagged(summary, flag) & measured for flag in _OF_THE_MACHINE}
+    which = {flag: flagged(summary, flag) & measured for flag in OF_THE_MACHINE}
     count, every = int(np.any([held.values for held in which.values()], axis=0).sum()), int(measured.sum())
     if count <= _MANY_DISTURBED * every:
         return ""

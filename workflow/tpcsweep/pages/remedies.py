@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from tpcsweep.common.numbers import CONFIDENCE, between, counted, short
 from tpcsweep.data.effects import mean_ratio
-from tpcsweep.data.run_effects import RUN_TO_RUN
+from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import REMEDIES, Remedy, alternatives
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.gains import Gains

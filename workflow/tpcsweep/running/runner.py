@@ -179,6 +179,7 @@ class _Job:
     def _cells(self, site: Deployment) -> tuple[bool, str]:
         """Measure cells until none remains or the deployment breaks; return whether one went well, and why it broke."""
         origin = provenance.workflow(site.provenance)
+        origin["order_seed"] = self._study.grid.seed
         well = False
         while self._any_left():
             task = self.remaining[0]

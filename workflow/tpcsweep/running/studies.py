@@ -9,8 +9,9 @@ import math
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +27,8 @@ from tpcsweep.testbeds.loading import Study, studies
 from tpcsweep.testbeds.support import require_supported
 
 NEVER = "(?!)"  # regular expression that matches nothing
+RUN_SEED = "TPCSWEEP_RUN_SEED"
+"""Environment variable with the seed of a run's order, which its jobs inherit."""
 NOW = "/proc/self/task"
 """Folder that is newer than all cells of earlier runs, because the kernel makes it with Snakemake's process.
 Snakemake compares the content of files, but not of folders."""
@@ -83,6 +86,10 @@ class Studies(dict[str, Study]):
         A job reads `only` its own study, by the name of its folder.
         """
         super().__init__(studies(config, root or Path(), only))
+        seed = int(os.environ.get(RUN_SEED, "0"))
+        for name, study in self.items():
+            if isinstance(study, SweepStudy):
+                self[name] = replace(study, grid=replace(study.grid, run_seed=seed))
         self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
 
@@ -90,6 +97,7 @@ class Studies(dict[str, Study]):
     def from_workflow(cls, config: Mapping[str, Any]) -> Self:
         """Read the workflow's `config`, and check that the testbeds can run the sweeps; a problem ends the process."""
         os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
+        os.environ.setdefault(RUN_SEED, str(int(time.time())))
         records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")

@@ -178,8 +178,10 @@ class Sweep(Strict):
     """cells: repeat cells in one deployment; deployments: repeat deployments with all their cells, so that
     repetitions also differ in deployment conditions such as nodes
     """
-    seed: Annotated[int, units.SEED] = 0
-    """seed for the order of deployments, the order of cells in each, and the pair of each deployment"""
+    seed: Annotated[int | None, replace(units.SEED, null="another one for each run")] = None
+    """seed for the order of deployments, the order of cells in each, and the pair of each deployment; null:
+    each run draws another order, and records its seed
+    """
     max_cells: Annotated[int, units.CELLS] = 10_000
     """limit on the number of cells before exclude, to catch mistakes"""
     measurement: Measurement = Field(default_factory=Measurement)
@@ -253,6 +255,12 @@ class Grid:
     sweep: Sweep
     axes: Values  # values of each axis in the order of `Parameters`, with `repetition` last
     cells: tuple[Cell, ...]  # all cells in the order of the axes
+    run_seed: int = 0  # seed of the run, for sweeps without one
+
+    @property
+    def seed(self) -> int:
+        """The seed of the order of deployments and cells."""
+        return self.run_seed if self.sweep.seed is None else self.sweep.seed
 
     @cached_property
     def _held(self) -> dict[str, list[Cell]]:
@@ -262,14 +270,14 @@ class Grid:
     def deployments(self) -> Mapping[str, tuple[Cell, ...]]:
         """The cells of each deployment in measuring order."""
         return {
-            path: tuple(sorted(cells, key=lambda cell: self._shuffled(path, cell.cell_path)))
+            path: tuple(sorted(cells, key=lambda cell: _shuffled(self.seed, path, cell.cell_path)))
             for path, cells in self._held.items()
         }
 
     @cached_property
     def priorities(self) -> Mapping[str, int]:
         """Priority of each deployment in shuffled order; the highest runs first, as with Snakemake's jobs."""
-        order = sorted(self.deployments, key=self._shuffled)
+        order = sorted(self.deployments, key=lambda path: _shuffled(self.seed, path))
         return {path: priority for priority, path in enumerate(order, start=1)}
 
     @cached_property
@@ -277,18 +285,15 @@ class Grid:
         """A number for each deployment, from 0, in a shuffled order that keeps repetitions next to each other.
 
         A deployment that may run in several places tries first the one at its number, modulo their count. Deployments
-        thus use all places equally, and repetitions of a setting use different ones.
+        thus use all places equally, and repetitions of a setting use different ones. All runs have the same numbers.
         """
 
         def key(path: str) -> tuple[bytes, int]:
             first = self._held[path][0]
-            return self._shuffled(*map(str, first.deployment.values.items())), first.repetition
+            names = map(str, first.deployment.values.items())
+            return _shuffled(self.sweep.seed or 0, *names), first.repetition
 
         return {path: number for number, path in enumerate(sorted(self._held, key=key))}
-
-    def _shuffled(self, *names: str) -> bytes:
-        """Return a sort key of the names and the seed alone, so that a new value keeps the others' order."""
-        return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
 
     @cached_property
     def paths_by_cells(self) -> Mapping[tuple[str, ...], list[str]]:
@@ -306,6 +311,11 @@ class Grid:
         held = {tuple(cell.axes.values()) for cell in self.cells}
         points = itertools.product(*self.axes.values())
         return [place for place, point in enumerate(points) if point not in held]
+
+
+def _shuffled(seed: int, *names: str) -> bytes:
+    """Return a sort key of names and seed alone, so that a new value keeps the others' order."""
+    return hashlib.sha256("\n".join((str(seed), *names)).encode()).digest()
 
 
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:

@@ -104,7 +104,8 @@ def scales(claim: Claim, cells: CellTable) -> Finding:
         f"exponent of streams in {len(free)} pairs that differ only in streams, four-fold or more up to 10 "
         f"({left} left out that differ less, or in which an end fills the path or uses up the servers' CPU)"
     )
-    exponent = effects.mean_exponent(free["ratio"], free["error"], free["to"] / free["from"])
+    changes = free["to"] / free["from"]
+    exponent = effects.mean_exponent(free["ratio"], free["error"], changes, free["deployment"], free["luck"])
     advice = "sweep streams: [1, 2, 5, 10], repetitions: 3, with a path and cores that ten do not use up"
     return predicates.judge_pairs(free, subject, exponent, claim.region, "exponent of streams", advice)
 
@@ -137,7 +138,7 @@ def variants(claim: Claim, cells: CellTable) -> Finding:
     parts = []
     for slower, faster in itertools.pairwise(_VARIANTS):
         pairs = cells.pairs(rows, "congestion_control", (slower, faster)).table
-        interval = effects.mean_ratio(pairs["ratio"], pairs["error"], len(_VARIANTS) - 1)
+        interval = predicates.pair_mean(pairs, len(_VARIANTS) - 1)
         if interval is None:
             found = f"{len(pairs)} trustworthy pairs of one flow at 150 ms or more have {slower} and {faster}"
             return predicates.too_few_pairs(found, pairs, "sweep repetitions: 3, with streams: 1")

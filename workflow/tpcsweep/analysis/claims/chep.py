@@ -9,7 +9,7 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.analysis.claims import predicates
 from tpcsweep.analysis.claims.claim import MEASURE_MORE, Claim, Effect, Finding, for_claims
-from tpcsweep.analysis.claims.claim_cells import CPU_BOUND, CellTable, ratio_worthy
+from tpcsweep.analysis.claims.claim_cells import CPU_BOUND, CellTable, log_error, ratio_worthy
 from tpcsweep.common.numbers import plain, short
 from tpcsweep.data import effects
 from tpcsweep.data.effects import Interval, Region
@@ -115,8 +115,9 @@ def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     kept, left = predicates.unbound_pairs(cells, claim.select(cells), "rtt", 3)
     aside = f"; {left} left out in which something else binds an end, or that differ less" if left else ""
     changes = kept["ratio"], kept["error"], kept["to"] / kept["from"]
+    common = kept["deployment"], kept["luck"]
     subject = f"{len(kept)} curves over RTT with ends three-fold or more apart in 8 to 75 ms{aside}"
-    mean = effects.mean_exponent(*changes)
+    mean = effects.mean_exponent(*changes, *common)
     if mean is None:
         advice = "sweep rtt: [10 ms, 20 ms, 40 ms, 60 ms] with several streams, and cores and a path to spare"
         return predicates.too_few_pairs(subject, kept, advice)
@@ -257,7 +258,7 @@ def _softer(
         return None
     corners = [*ends, *(other.iloc[0] for other in others)]
     logs = [math.log(corner["throughput"]) for corner in corners]
-    error = math.sqrt(sum((corner["error"] / corner["throughput"]) ** 2 for corner in corners))
+    error = math.sqrt(sum(log_error(corner) ** 2 for corner in corners))
     softer = effects.largest_level([logs[0] - logs[1] - logs[2] + logs[3]], [error], curves)
     return softer and softer.map(math.exp)
 
@@ -313,7 +314,7 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
         for cores, rtt in ((few, short), (few, long), (many, long))
     )
     enough, needed = (_matched(cells, long_many, part) for part in (short_few, long_few))
-    reach, short_of = (effects.mean_ratio(part["ratio"], part["error"], 2) for part in (enough, needed))
+    reach, short_of = (predicates.pair_mean(part, 2) for part in (enough, needed))
     ours = f"{plain(few)} cores at {value_text('rtt', short)}"
     theirs = f"{plain(many)} cores at {value_text('rtt', long)}"
     if reach is None or short_of is None:

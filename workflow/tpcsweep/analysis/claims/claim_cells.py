@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from tpcsweep.data.effects import FEWEST_PAIRS
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import IMPORTED, SIMULATED
+from tpcsweep.data.scatter import RUN_TO_RUN, run_to_run
 from tpcsweep.data.tables import FAILED, NOT_MEASURED, WITHOUT, observations
+from tpcsweep.sweeps.parameters import CELL, DEPLOYMENT
 from tpcsweep.sweeps.sweep import REPETITION
 
 FULL = 0.95  # goodput over the path's bandwidth from which the path counts as full; headers take the rest
@@ -25,6 +28,9 @@ TAIL_QUANTILE = 0.9995
 Claims test some dozens of levels together by the normal distribution. At this quantile, where 99.9 % are inside, errors
 with few degrees of freedom count as by Student's t."""
 
+PEAK_LUCK = stdtrit(8, TAIL_QUANTILE) / ndtri(TAIL_QUANTILE)
+"""Factor of the luck of a run in tests of many differences, which counts as known with eight degrees of freedom."""
+
 TOO_WIDE = 0.25  # largest relative standard error of a cell in a ratio; beyond it the logarithm is not normal
 
 UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
@@ -32,7 +38,10 @@ UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *grade
 
 _DATA = {SIMULATED: "simulated", IMPORTED: "imported"}
 
-PAIR = ("from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu")
+PAIR = (
+    *("from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu"),
+    *("luck", "deployment"),
+)
 """Columns of pairs in addition to their place."""
 
 
@@ -41,7 +50,8 @@ class Pairs(NamedTuple):
 
     table: pd.DataFrame
     """The place, `from` and `to` (values of the axis), `before` and `after` (throughputs), `ratio` (after over before),
-    `error` (standard error of its logarithm, NaN if unknown), `before_full`, `after_full`, and `cpu`."""
+    `error` (standard error of its logarithm, NaN if unknown), `before_full`, `after_full`, `cpu`, `luck` (its part in
+    `error`), and `deployment` (number of those pairs that have their deployments in common)."""
     excluded_count: int  # number of pairs outside the claim
 
 
@@ -49,9 +59,9 @@ class Pairs(NamedTuple):
 class CellTable:
     """Cells of a dataset, one row each.
 
-    Columns are the axes, `repetition`, every fixed parameter, `throughput` and its standard error `error` (both in
-    Gbit/s; the error is NaN if unknown), `cpu` (share of its cores that the busier side used), `full` (whether the path
-    is full), `duration` in s, `throughput_max` in Gbit/s and `failed`.
+    Columns are the axes, `repetition`, `run`, every fixed parameter, `throughput`, its standard error `error` (NaN if
+    unknown) and the `luck` of its run, all in Gbit/s, `cpu` (share of its cores that the busier side used), `full`
+    (whether the path is full), `duration` in s, `throughput_max` in Gbit/s and `failed`.
     """
 
     every: pd.DataFrame  # all measured cells, including failed ones
@@ -59,6 +69,7 @@ class CellTable:
     axes: tuple[str, ...]  # parameters with more than one value, without `repetition`
     left_out: Mapping[str, int]
     data: str  # whether the cells are measured, simulated or imported
+    redeployed: bool = True  # whether each repetition may have a deployment of its own
 
     def panels(self, rows: pd.DataFrame, without: Iterable[str]) -> list[pd.DataFrame]:
         """Divide rows into groups that differ only in the axes `without`, which may include `repetition`."""
@@ -76,6 +87,7 @@ class CellTable:
         points[["throughput", "cpu"]] = rows.groupby(place)[["throughput", "cpu"]].mean()
         squares = np.bincount(place, rows["error"] ** 2)  # NaN if any is
         points["error"] = pd.Series(np.sqrt(squares) / np.bincount(place))
+        points["luck"] = points["luck"] / np.sqrt(rows.groupby(place)["run"].nunique())
         points["full"] = points["throughput"] >= FULL * points["bandwidth"]
         return points.sort_index().reset_index(drop=True)
 
@@ -87,6 +99,10 @@ class CellTable:
     def where(self, row: Mapping[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
         """Return a row's place on the axes, including repetition if there are several."""
         return {name: row[name] for name in self._places(without)}
+
+    def _deployments(self, rows: pd.DataFrame, along: str) -> NDArray[np.int64]:
+        names = [name for name in self.axes if name in DEPLOYMENT and name != along]
+        return np.asarray(rows.groupby([*names, "run", *[REPETITION] * self.redeployed]).ngroup())
 
     def _places(self, without: Iterable[str]) -> list[str]:
         names = [*self.axes, *[REPETITION] * self._repeated]
@@ -141,12 +157,20 @@ class CellTable:
             "before": before["throughput"],
             "after": after["throughput"],
             "ratio": after["throughput"] / before["throughput"],
-            "error": np.hypot(before["error"] / before["throughput"], after["error"] / after["throughput"]),
+            "error": np.hypot(*(log_error(cells) for cells in (before, after))),
             "before_full": before["full"].astype(bool),
             "after_full": after["full"].astype(bool),
             "cpu": np.maximum(before["cpu"], after["cpu"]),
+            "luck": np.hypot(before["luck"] / before["throughput"], after["luck"] / after["throughput"]),
+            # Both cells of a pair along an axis of cells have their deployment in common, whose luck cancels.
+            "deployment": range(len(before)) if axis in CELL else self._deployments(before, axis),
         }
         return before[self._places([axis, *without])].assign(**columns).reset_index(drop=True)
+
+
+def log_error(cells: Any, luck: float = 1.0) -> Any:
+    """Return the standard error of the logarithm of throughput, with a multiple of the luck of the run."""
+    return np.hypot(cells["error"], luck * cells["luck"]) / cells["throughput"]
 
 
 def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:
@@ -159,8 +183,8 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
 
     A cell's standard error follows from its confidence interval. It is widened according to its degrees of freedom at
     `TAIL_QUANTILE`, or by the Birge ratio of the repetitions if these differ by more (R. T. Birge, Phys. Rev. 40,
-    1932). Without intervals it is the relative spread of repetitions, pooled over
-    all points. Raises KeyError if the dataset has no throughput.
+    1932). Without intervals it is the relative spread of repetitions, pooled over all points. Simulations have no
+    luck, other cells that of `data.scatter`. Raises KeyError if the dataset has no throughput.
     """
     figures = ("duration", "throughput_max", "source_cpu", "destination_cpu", "bandwidth", "cores")
     every = observations(ds, untrusted=UNTRUSTED, also=figures)
@@ -175,10 +199,19 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     rows = every[every["reason"] == ""].reset_index(drop=True)
     axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
     rows["error"] = _errors(rows, axes)
+    share = 0.0 if kind == SIMULATED else _share(rows, axes)
+    rows["luck"] = share * rows["throughput"]
     reasons = every["reason"].value_counts()
     left_out = {why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons}
     several = tuple(name for name in axes if ds.sizes[name] > 1)
-    return CellTable(every, rows, several, left_out, _DATA.get(kind, "measured"))
+    redeployed = ds.attrs.get("repeat", "deployments") == "deployments"
+    return CellTable(every, rows, several, left_out, _DATA.get(kind, "measured"), redeployed)
+
+
+def _share(rows: pd.DataFrame, axes: list[str]) -> float:
+    cells = rows.groupby(axes).ngroup() if axes else 0
+    found = run_to_run(rows.assign(cell=cells))
+    return RUN_TO_RUN if found is None else found
 
 
 def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:

@@ -8,7 +8,16 @@ from typing import Any
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.analysis.claims.claim import Claim, Effect, Finding, Row, for_claims
-from tpcsweep.analysis.claims.claim_cells import CPU_BOUND, FULL, PAIR, CellTable, Pairs, ratio_worthy
+from tpcsweep.analysis.claims.claim_cells import (
+    CPU_BOUND,
+    FULL,
+    PAIR,
+    PEAK_LUCK,
+    CellTable,
+    Pairs,
+    log_error,
+    ratio_worthy,
+)
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data import effects
 from tpcsweep.data.effects import Decision, Interval, Peak, Region
@@ -90,8 +99,13 @@ def judge_ratios(
     kept, left = pairs
     aside = f"; {left} left out in which {_BROKEN[room]}" if room and left else ""
     subject = f"{len(kept)} pairs of trustworthy cells that differ only in {axis}{aside}"
-    mean = effects.mean_ratio(kept["ratio"], kept["error"])
+    mean = pair_mean(kept)
     return judge_pairs(kept, subject, mean, region, quantity, advice)
+
+
+def pair_mean(pairs: pd.DataFrame, comparisons: int = 1) -> Interval | None:
+    """Return the mean ratio of pairs; `comparisons` intervals share the confidence."""
+    return effects.mean_ratio(pairs["ratio"], pairs["error"], comparisons, pairs["deployment"], pairs["luck"])
 
 
 def judge_pairs(
@@ -152,7 +166,7 @@ def target_region(target: float) -> Region:
 
 def pair_rows(pairs: pd.DataFrame) -> Sequence[Row]:
     """Return pairs as lines of evidence, from the smallest ratio to the largest."""
-    lines = pairs.drop(columns=["error", "before_full", "after_full", "cpu"]).sort_values("ratio")
+    lines = pairs.drop(columns=[*PAIR[5:]]).sort_values("ratio")
     rows: list[Row] = lines.rename(columns={"before": "from_gbit_s", "after": "to_gbit_s"}).to_dict("records")
     return rows
 
@@ -194,7 +208,7 @@ def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataF
     panels = [panel.sort_values("streams") for panel in cells.panels(points, ["streams", "repetition"])]
     curves = [curve for curve in panels if len(curve) >= 3 and speaks(curve)]
     return [
-        (curve, effects.peak(curve["throughput"], curve["error"] / curve["throughput"], len(curves)))
+        (curve, effects.peak(curve["throughput"], log_error(curve, PEAK_LUCK), len(curves)))
         for curve in curves
     ]
 

@@ -5,6 +5,8 @@ The runs between two change points are the repetitions of one side of a comparis
 """
 
 import itertools
+import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,20 +23,23 @@ from tpcsweep.analysis.history.runs import (
     join_runs,
     log_throughput,
     mean_cell,
-    mean_log_ratio,
 )
 from tpcsweep.analysis.sides import axis_text
 from tpcsweep.common import extras
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.labels import STATUS
-from tpcsweep.data.run_effects import FASTER, SLOWER, Floats, Overall
+from tpcsweep.data.run_effects import FASTER, SLOWER, Overall
+from tpcsweep.data.scatter import Floats, Spread, moderated_together
 from tpcsweep.sweeps.sweep import REPETITION
 
 FEWEST_RUNS_BETWEEN = 2
 """Fewest runs between two changes, before the first and after the last: one outlying run is no change."""
-SIGNIFICANT = 0.01
+SIGNIFICANT = 0.005
 """Largest share of histories without a change in which one is found, if runs scatter normally."""
 _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
+_FAR = 2.0  # standard deviations from the median of neighbouring runs beyond which values are outliers
+_WINDOW, _CELL_WINDOW = 7, 11  # runs of that median: more than half of them are a change
+_CORRELATION, _RUNS = 0.5, 20  # correlation of neighbouring runs that is assumed, and its weight in runs
 _MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
@@ -217,63 +222,156 @@ def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
 def changes(logs: Floats) -> dict[int, float]:
     """Find the change points in logarithms of throughput, runs × cells; NaN marks unmeasured cells.
 
-    Candidates are the best cuts by least squares (PELT, by ruptures) of the mean of all cells, and of all cells at
-    once, with a penalty that noise alone exceeds about once. Student's t then tests each between the runs on its two
-    sides, up to the next candidate: the mean of all cells, and every cell. While a candidate is not significant, the
-    least certain one is dropped and its two sides are merged.
+    The series are the level that all cells of a run share, and each cell relative to it. Values
+    far from the median of their neighbours are moved to `_FAR` standard deviations of it (F. R. Hampel, JASA 69, 1974),
+    so that single slow runs and cells are no change. Candidates are the best cuts by least squares (PELT, by ruptures)
+    of both kinds of series, with a penalty that noise alone exceeds about once. Student's t then tests each between the
+    runs on its two sides, up to the next candidate: the shared level, and every cell. Its errors contain the
+    correlation of neighbouring runs. While a candidate is not significant, the least certain one is dropped and its two
+    sides are merged.
 
     Returns:
         Index of the first run after each change, in order, with its p-value, corrected (Bonferroni) for the number of
-            places where a change could have been, for the two tests (mean, cells), and for the number of cells.
+            places where a change could have been, for the two tests (level, cells), and for the number of cells.
     """
     count = len(logs)
-    frame = pd.DataFrame(logs)
-    used = frame.loc[:, frame.notna().mean() >= _SHARE]
-    if count < 2 * FEWEST_RUNS_BETWEEN or used.empty:
+    used = logs[:, np.isfinite(logs).mean(axis=0) >= _SHARE]
+    if count < FEWEST_RUNS or not used.size:
         return {}
-    mean = pd.DataFrame(mean_log_ratio(used.to_numpy()))
-    places = sorted({*_cut(mean), *_cut(used)})
+    series = _level_and_rest(used)
+    correlations = [_correlation(one) for one in series]
+    places = sorted({place for one in series for place in _cut(one)})
+    tried = (count - FEWEST_RUNS + 1) * len(series)
     while places:
-        edges = [0, *places, count]
-        tests = {place: _test(used, mean, *edges[at : at + 3]) for at, place in enumerate(places)}
+        tests = {place: _test(series, correlations, places, place) for place in places}
         worst = max(places, key=lambda place: tests[place])
-        if tests[worst][1] < SIGNIFICANT and not tests[worst][0]:
-            return {place: p for place, (_, p) in tests.items()}
+        if tests[worst][1] * tried < SIGNIFICANT and not tests[worst][0]:
+            return {place: min(1.0, p * tried) for place, (_, p) in tests.items()}
         places.remove(worst)
     return {}
 
 
-def _cut(signal: pd.DataFrame) -> list[int]:
+def _level_and_rest(logs: Floats) -> list[Floats]:
+    """Return the level that all cells of a run share as runs × 1, and the cells relative to it, if several."""
+    cells = pd.DataFrame(_tamed(logs, _scatter(logs), _CELL_WINDOW))
+    away = (cells - cells.mean()).to_numpy()
+    level = pd.DataFrame(away).mean(axis=1).to_numpy()[:, None]
+    if away.shape[1] == 1:
+        return [level]
+    rest = away - level
+    scatter = _scatter(rest)
+    # The level scatters at least as the mean of independent cells.
+    least = np.sqrt(np.mean(scatter**2) / len(scatter))
+    # Correlated runs differ more from each other than from their neighbours.
+    wide = np.maximum(_scatter(level), least) / np.sqrt(1 - _CORRELATION)
+    level = _tamed(level, wide, _WINDOW)
+    return [level, _tamed(rest, scatter, _CELL_WINDOW)]
+
+
+def _scatter(series: Floats) -> Floats:
+    """Return the standard deviation of each series from run to run, which few changes and outliers do not affect.
+
+    That of all series counts as much as `_RUNS` runs.
+    """
+    steps = pd.DataFrame(series).diff().abs().median().fillna(0.0).to_numpy(float)
+    squares = (_MAD * steps) ** 2 / 2
+    count = len(series)
+    return np.asarray(np.sqrt((count * squares + _RUNS * np.median(squares)) / (count + _RUNS)))
+
+
+def _tamed(series: Floats, scatter: Floats, window: int) -> Floats:
+    """Return series whose values lie at most `_FAR` standard deviations from the median of the next `window` runs.
+
+    A single series of fewer runs is returned as it is, because its scatter is uncertain.
+    """
+    known = np.isfinite(series)
+    if not known.all():
+        tamed = np.array(series)
+        for column, some in enumerate(known.T):
+            if some.any():
+                tamed[some, column] = _tamed(series[some, column][:, None], scatter[[column]], window)[:, 0]
+        return tamed
+    width = min(window, len(series))
+    if width < window and series.shape[1] == 1:
+        return series
+    starts = np.clip(np.arange(len(series)) - width // 2, 0, len(series) - width)
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(series, width, axis=0), axis=-1)[starts]
+    return np.asarray(np.clip(series, middle - _FAR * scatter, middle + _FAR * scatter))
+
+
+def _correlation(series: Floats) -> float:
+    """Return the correlation of neighbouring runs (AR(1)), drawn towards `_CORRELATION` if runs are few.
+
+    It follows from differences over one to three runs, which a change of level hardly affects.
+    """
+    most = 2 * _FAR * np.sqrt(2) * _scatter(series)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a series may have no neighbouring runs
+        one, two, three = (
+            float(np.nanmean(np.clip(series[lag:] - series[:-lag], -most, most) ** 2)) for lag in (1, 2, 3)
+        )
+    # Their ratios are 1 + r and 1 + r + r².
+    found = (two / one - 1 + (math.sqrt(max(4 * three / one - 3, 1)) - 1) / 2) / 2 if one > 0 else 0.0
+    count = np.isfinite(series).sum()
+    return float(np.clip((count * found + _RUNS * _CORRELATION) / (count + _RUNS), 0, 0.9))
+
+
+def _cut(series: Floats) -> list[int]:
     """Return the best cuts of series, all at once; each series is scaled by its scatter from run to run."""
     extras.require_extra("history")
     import ruptures  # type: ignore[import-untyped]
 
-    scatter = _MAD * signal.diff().abs().median() / np.sqrt(2)
-    scaled = ((signal - signal.median()) / scatter.where(scatter > 0, np.inf)).fillna(0.0).to_numpy()
-    penalty = float(stats.chi2.isf(1 / len(signal), signal.shape[1]))
-    ends = ruptures.KernelCPD(kernel="linear", min_size=FEWEST_RUNS_BETWEEN).fit(scaled).predict(pen=penalty)
-    return [int(place) for place in ends[:-1]]
+    scatter = _scatter(series)
+    scaled = np.nan_to_num((series - np.nanmedian(series, axis=0)) / np.where(scatter > 0, scatter, np.inf))
+    penalty = float(stats.chi2.isf(1 / len(series), series.shape[1]))
+    found = ruptures.KernelCPD(kernel="linear", min_size=FEWEST_RUNS_BETWEEN).fit(scaled).predict(pen=penalty)
+    return [int(place) for place in found[:-1]]
 
 
-def _test(used: pd.DataFrame, mean: pd.DataFrame, first: int, place: int, end: int) -> tuple[bool, float]:
-    """Return whether a side of a place has fewer than FEWEST_RUNS_BETWEEN runs, and the p-value of their difference."""
-    few = min(place - first, end - place) < FEWEST_RUNS_BETWEEN
-    smallest = _p(mean[first:place], mean[place:end])
-    cells = used.shape[1]
-    if cells > 1:
-        smallest = 2 * min(smallest, _p(used[first:place], used[place:end]) * cells)
-    return few, min(1.0, (len(used) - 2 * FEWEST_RUNS_BETWEEN + 1) * smallest)
+def _test(
+    series: Sequence[Floats], correlations: Sequence[float], places: Sequence[int], place: int
+) -> tuple[bool, float]:
+    """Return whether another place is nearer than FEWEST_RUNS_BETWEEN, and the p-value of the sides' difference.
 
-
-def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
-    """Return the columns' smallest p-value by Student's t with equal variances; 1 without a test.
-
-    One variance also suits sides of two runs, for which Welch's test finds too many differences.
+    The sides of a place end at its next neighbours that are not nearer.
     """
-    figures = [
-        side.agg(name).to_numpy(float) for side in (before, after) for name in ("mean", "std", "count")
-    ]
+    first = max((one for one in places if one <= place - FEWEST_RUNS_BETWEEN), default=0)
+    end = min((one for one in places if one >= place + FEWEST_RUNS_BETWEEN), default=len(series[0]))
+    few = any(0 < abs(one - place) < FEWEST_RUNS_BETWEEN for one in places)
+    each = (
+        one.shape[1] * _p(one[first:place], one[place:end], correlation)
+        for one, correlation in zip(series, correlations, strict=True)
+    )
+    return few, min(each)
+
+
+def _p(before: Floats, after: Floats, correlation: float) -> float:
+    """Return the columns' smallest p-value by Student's t with equal, moderated variances; 1 without a test.
+
+    One variance also suits sides of two runs, for which Welch's test finds too many differences. Means of correlated
+    runs scatter more, and their variance is underestimated (G. V. Bayley, J. M. Hammersley, Supplement to the JRSS 8,
+    1946).
+    """
+    counts = np.array([np.isfinite(side).sum(axis=0) for side in (before, after)])
+    tested = (counts > 0).all(axis=0) & (counts.sum(axis=0) > 2)
+    if not tested.any():
+        return 1.0
+    counts, sides = counts[:, tested], [side[:, tested] for side in (before, after)]
+    means = np.array([np.nanmean(side, axis=0) for side in sides])
+    squares = sum(np.nansum((side - mean) ** 2, axis=0) for side, mean in zip(sides, means, strict=True))
+    wider = _inflation(counts, correlation)
+    left = (counts - wider).sum(axis=0)
+    found = Spread(squares / left, counts.sum(axis=0) - 2.0)
+    if len(left) > 1 and np.any(squares > 0):
+        found = moderated_together(found, np.ones_like(left))
     with np.errstate(all="ignore"):
-        test = stats.ttest_ind_from_stats(*figures)
-    p = np.asarray(test.pvalue, float)
+        error = np.sqrt(found.variance * (wider / counts).sum(axis=0))
+        p = 2 * stats.t.sf(np.abs(means[1] - means[0]) / error, found.freedom)
     return float(np.min(np.where(np.isfinite(p), p, 1.0)))
+
+
+def _inflation(counts: Floats, correlation: float) -> Floats:
+    """Return the variance of the mean of AR(1) series of some lengths over that of independent ones."""
+    counts = np.maximum(counts, 1)
+    series = counts * (1 - correlation) - (1 - correlation**counts)
+    return np.asarray(1 + 2 * correlation * series / (counts * (1 - correlation) ** 2))

@@ -25,7 +25,8 @@ from tpcsweep.analysis.history.runs import log_throughput, mean_cell
 from tpcsweep.common.files import write_text
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.labels import STATUS
-from tpcsweep.data.run_effects import FASTER, SAME, SLOWER, Floats
+from tpcsweep.data.run_effects import FASTER, SAME, SLOWER
+from tpcsweep.data.scatter import Floats
 from tpcsweep.pages.figures.axis_labels import name_text
 from tpcsweep.pages.making import PAGE
 from tpcsweep.pages.rendering import render

@@ -19,7 +19,7 @@ from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import MASKS, STATUS, about_flags, data_origin, flagged
 from tpcsweep.data.opening import load, open_group
 from tpcsweep.data.places import SUFFIX
-from tpcsweep.data.run_effects import Floats
+from tpcsweep.data.scatter import Floats
 from tpcsweep.data.tables import INTERVAL
 from tpcsweep.sweeps.parameters import Value
 from tpcsweep.sweeps.sweep import REPETITION
@@ -190,8 +190,8 @@ def join_runs(runs: Sequence[Run]) -> xr.Dataset:
     """Join the cells of runs, oldest first, along `repetition`: each run is one repetition of all cells.
 
     A parameter with several values in some run becomes an axis. A parameter with a single value in each run does not,
-    even if runs differ: that is a changed setting. Cells that a run lacks count as not measured. The confidence of all
-    intervals is that of the first run.
+    even if runs differ: that is a changed setting. Cells that a run lacks count as not measured. The variable `run` is
+    the run's number. The confidence of all intervals is that of the first run.
     """
     axes = dict.fromkeys(str(name) for run in reversed(runs) for name in run.cells.dims)
     placed = []
@@ -199,7 +199,8 @@ def join_runs(runs: Sequence[Run]) -> xr.Dataset:
         single = [name for name in axes if name not in run.cells.dims]
         cells = run.cells.assign_coords({name: run.parameters.get(name, "unknown") for name in single})
         cells = cells.expand_dims(single).drop_vars(set(map(str, cells.coords)) - set(axes), errors="ignore")
-        placed.append(cells.expand_dims({REPETITION: [number]}))
+        cells = cells.expand_dims({REPETITION: [number]})
+        placed.append(cells.assign(run=xr.full_like(cells["throughput"], number)))
     holes: dict[str, Any] = {str(name): np.nan for name in placed[0].data_vars}
     together: xr.Dataset = xr.concat(
         placed,

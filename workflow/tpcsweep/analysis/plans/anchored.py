@@ -25,7 +25,7 @@ from tpcsweep.analysis.models.learned import Features, Process, fit_regressor, s
 from tpcsweep.analysis.models.observations import FLOOR, Observations
 from tpcsweep.analysis.models.predictor import Domain, Predictor
 from tpcsweep.common.numbers import CONFIDENCE, short
-from tpcsweep.data.run_effects import RUN_TO_RUN, run_to_run
+from tpcsweep.data.scatter import RUN_TO_RUN, run_to_run
 
 _TINY = 1e-9  # Gbit/s, so that a logarithm exists
 _OUTLIER = 2.5  # deviations at which a cell's error is capped in the scatter around it
@@ -209,7 +209,7 @@ def _measured(observations: Observations) -> tuple[pd.DataFrame, list[NDArray[np
     logs = np.log(np.maximum(throughput, least if math.isfinite(least) else _TINY))
     error = (frame["interval_error"] / frame["throughput"].where(throughput > 0)).to_numpy(float)
     relative = np.where(np.isfinite(error), error, frame["relative"])
-    several = run_to_run([frame.assign(reason="", cell=frame["point"], error=relative * throughput)])
+    several = run_to_run(frame.assign(cell=frame["point"], error=relative * throughput))
     share = RUN_TO_RUN if several is None else several
     columns = {"middle": logs, "square": relative**2, "freedom": frame["freedom"], "run": frame["run"]}
     cells = pd.DataFrame(columns).groupby(frame["point"].to_numpy(), sort=False)
