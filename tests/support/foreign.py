@@ -11,6 +11,7 @@ import ssl
 import threading
 import time
 import urllib.request
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,8 @@ from urllib.parse import unquote
 
 OWN = re.compile(r"/tpcsweep-[0-9a-f]+(/|$)")
 FOREIGN = b"precious"
+MARKED = 0.25
+"""Seconds between performance markers."""
 
 
 @dataclass
@@ -42,6 +45,25 @@ class Foreign:
     """The share of a copied file that is kept."""
     hidden: str = "?"
     """HEAD is refused for paths that contain this."""
+    unlisted: str = "?"
+    """So is PROPFIND of files."""
+    altered: bool = False
+    """Whether a copied file has other bytes."""
+    rate: float = 0.0
+    """Bytes of a pulled file that arrive in a second, with a marker every MARKED seconds; 0: all at once."""
+    claims: float = 1.0
+    """Bytes of a marker over those that arrived."""
+    first_claim: int = 0
+    """Bytes of a marker at once."""
+    grows: bool = True
+    """Whether the door shows the bytes of a file that is not yet complete."""
+    refused: tuple[str, ...] = ()
+    """Methods that are answered with `refusal`, as long as there are `refusals`."""
+    refusal: int = 503
+    refusals: int = 1 << 30
+    retry_after: str = ""
+    sums: bool = True
+    """Whether a digest is told to who wants it."""
     redirect: str = ""
     """Where requests of the methods `redirected` are sent, if anywhere."""
     redirected: tuple[str, ...] = ()
@@ -112,6 +134,10 @@ class Handler(BaseHTTPRequestHandler):
             self.say(307, Location=self.door.redirect)
             return
         self.content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.command in self.door.refused and self.door.refusals > 0:
+            self.door.refusals -= 1
+            self.say(self.door.refusal, b"not now", **{"Retry-After": self.door.retry_after})
+            return
         getattr(self, f"on_{self.command.lower()}")(self.door.path(self.path))
 
     def __getattr__(self, name: str) -> object:
@@ -135,13 +161,23 @@ class Handler(BaseHTTPRequestHandler):
         if self.door.hidden in path:
             self.say(403)
             return
-        self.say(404) if content is None else self.say(200, Content_Length=len(content))
+        if content is None:
+            self.say(404)
+            return
+        wanted = self.door.sums and "Want-Digest" in self.headers
+        digest = {"Digest": f"adler32={zlib.adler32(content):08x}"} if wanted else {}
+        self.say(200, **{"Content-Length": len(content), **digest})
 
     def on_get(self, path: str) -> None:
         content = self.door.files.get(path)
         self.say(404) if content is None else self.say(200, content)
 
     def on_propfind(self, path: str) -> None:
+        if path in self.door.files and self.door.unlisted not in path:
+            size = len(self.door.files[path])
+            listed = f"<D:href>{path}</D:href><D:getcontentlength>{size}</D:getcontentlength>"
+            self.say(207, f"<D:multistatus>{listed}</D:multistatus>".encode())
+            return
         if path not in self.door.folders:
             self.say(404)
             return
@@ -184,7 +220,12 @@ class Handler(BaseHTTPRequestHandler):
                 with urllib.request.urlopen(source, timeout=20) as answer:
                     content = answer.read()
                 door.changed.append(("COPY", path))
-                door.files[path] = content[: int(door.kept * len(content))]
+                if door.rate:
+                    with contextlib.suppress(OSError):  # the client has gone
+                        self.arrive(path, content)
+                    return
+                content = content[: int(door.kept * len(content))]
+                door.files[path] = bytes(len(content)) if door.altered else content
             else:
                 put = urllib.request.Request(str(destination), door.files[path], method="PUT")
                 urllib.request.urlopen(put, timeout=20).close()
@@ -192,6 +233,32 @@ class Handler(BaseHTTPRequestHandler):
             self.say(500, f"failure: {error}".encode())
             return
         self.say(door.status, door.copies.encode())
+
+    def arrive(self, path: str, content: bytes) -> None:
+        """Answer at once, with markers while the bytes arrive."""
+        door, began, due = self.door, time.monotonic(), MARKED
+        self.send_response(202)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        if door.first_claim:
+            self.chunk(marker(door.first_claim))
+        while (done := int((time.monotonic() - began) * door.rate)) < len(content):
+            time.sleep(0.02)
+            door.files[path] = content[: done * door.grows]
+            if time.monotonic() - began >= due:
+                due += MARKED
+                self.chunk(marker(int(done * door.claims)))
+        door.files[path] = content[: int(door.kept * len(content))]
+        self.chunk(door.copies.encode())
+        self.wfile.write(b"0\r\n\r\n")
+
+    def chunk(self, text: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
+
+
+def marker(size: int) -> bytes:
+    lines = ["Perf Marker", "Timestamp: 1", "Stripe Index: 0", f"Stripe Bytes Transferred: {size}", "End", ""]
+    return "\n".join(lines).encode()
 
 
 @contextlib.contextmanager

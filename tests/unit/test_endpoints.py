@@ -27,7 +27,7 @@ from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
 from tpcsweep.testbeds.endpoints.settings import Budget, Endpoints, Login
-from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
+from tpcsweep.testbeds.endpoints.spans import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 
@@ -219,10 +219,10 @@ def test_markers_split_transfers_and_show_those_under_way() -> None:
     markers = [dict(zip(("stream", "start", "time", "bytes"), row, strict=True)) for row in rows]
     # The second marker has more than the file's size.
     parts = [Span(0, 0.0, 5.0, 20), Span(0, 5.0, 10.0, 80), Span(0, 10.0, 12.0, 0)]
-    found = split(spans, markers)
+    found = split(spans, markers, 100)
     assert sorted(found) == [*parts, Span(0, 12.0, 17.0, 30), Span(1, 0.0, 7.0, 0)]
     assert known_until(found, 2) == 7.0
-    assert split(spans, []) == spans
+    assert split(spans, [], 100) == spans
 
 
 def test_streams_use_every_door_of_both_ends_by_https_without_a_slash_at_its_end() -> None:

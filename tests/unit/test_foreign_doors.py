@@ -15,11 +15,13 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tpcsweep.common import processes
+from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.urls import MadeFolder, made_up
 from tpcsweep.deploying.xrootd.credentials import create_credentials
 from tpcsweep.measuring.client.client_process import ClientRun, ToolRefusedError, process_client
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import ledger, site, trial, webdav
 from tpcsweep.testbeds.endpoints.doors import DoorError
@@ -171,12 +173,77 @@ def test_a_copy_that_is_short_is_a_failed_transfer(tmp_path: Path, tool: str, ke
     assert all(" of 1048576 bytes" in row.reason for row in rows)
 
 
-def test_sizes_that_cannot_be_asked_are_reported(tmp_path: Path) -> None:
+def test_a_size_is_asked_in_another_way_and_a_file_whose_size_nobody_tells_does_not_count(
+    tmp_path: Path,
+) -> None:
     with foreign_door(hidden="/c0-") as door:
+        assert cell(door, tmp_path)["summary"]["transfers"] == 3
+        door.unlisted = "/c0-"
         result = cell(door, tmp_path)
-    assert result["summary"]["transfers"] == 3
-    assert "the size of 3 files at the destination could not be asked: HEAD http" in result["message"]
+    assert (result["summary"]["transfers"], result["status"]) == (0, "failed")
+    assert "could not be asked for: HEAD http" in result["message"]
     assert "403" in result["message"]
+
+
+@pytest.mark.parametrize("tool", ["native", "curl"])
+def test_a_file_with_other_bytes_is_a_failed_transfer_where_checksums_are_wanted(
+    tmp_path: Path, tool: str
+) -> None:
+    with foreign_door() as door:
+        assert cell(door, tmp_path, tool, checksums=True)["summary"]["transfers"] == 3
+        door.altered = True
+        assert cell(door, tmp_path, tool)["summary"]["transfers"] == 3, "the size is right"
+        result = cell(door, tmp_path, tool, checksums=True)
+        door.sums = False
+        with pytest.raises(BrokenError, match=r"no Digest .* Fix: set checksums to false"):
+            cell(door, tmp_path, tool, checksums=True)
+    assert (result["summary"]["transfers"], result["status"]) == (0, "failed")
+    assert "the destination has adler32" in result["message"]
+
+
+SLOW = {"rate": 256 * KIB}
+"""A door that needs 16 seconds for a file of 4 MiB, so that none is completed within the cell."""
+
+
+@pytest.mark.parametrize(
+    ("ways", "why"),
+    [
+        ({}, ""),
+        ({"claims": 3.0}, "bytes of a file that has"),
+        ({"first_claim": 10**12}, "one claims 1000000000000 bytes of a file of 4194304"),
+        ({"first_claim": 4 << 20}, "bytes of a file that has"),
+        ({"grows": False}, "none of its files was completed"),
+    ],
+    ids=["true", "threefold", "more than the file", "the whole file at once", "hidden"],
+)
+@pytest.mark.parametrize("tool", ["native", "curl"])
+def test_markers_count_as_far_as_the_door_agrees(
+    tmp_path: Path, tool: str, ways: dict[str, Any], why: str
+) -> None:
+    with foreign_door(**SLOW, **ways) as door:
+        door.add("/test")
+        with deployed(settings(door), tmp_path, pair="p", tool=tool, file_size=4096 * KIB) as (_, measure):
+            result = measure(Measurement(until="seconds", seconds=3))
+    if why:
+        assert result["status"] == "failed"
+        assert f"performance markers of {door.url}/test do not count" in result["message"]
+        assert why in result["message"]
+    else:
+        assert result["status"] == "ok", result["message"]
+        assert result["summary"]["throughput_average"] == pytest.approx(SLOW["rate"] * 8e-9, rel=0.1)
+
+
+@pytest.mark.parametrize("ways", [{}, {"claims": 3.0}, {"claims": 1.8}, {"first_claim": 10**12}])
+def test_completed_files_tell_the_throughput_whatever_markers_claim(
+    tmp_path: Path, ways: dict[str, Any]
+) -> None:
+    with foreign_door(rate=256 * KIB, **ways) as door:
+        door.add("/test")
+        with deployed(settings(door), tmp_path, pair="p", tool="native", file_size=256 * KIB) as (_, measure):
+            result = measure(files(4))
+    assert result["status"] == "ok", result["message"]
+    assert result["summary"]["throughput_average"] == pytest.approx(256 * KIB * 8e-9, rel=0.15)
+    assert ("do not count" in result["message"]) == bool(ways)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +254,8 @@ def test_sizes_that_cannot_be_asked_are_reported(tmp_path: Path) -> None:
         (202, "", False),
         (201, "End\n", False),
         (202, "success: Created\n", True),
+        (201, "success: Created\nfailure: the disk is broken\n", False),
+        (500, "success: Created\n", False),
     ],
 )
 def test_check_and_tools_judge_an_answer_alike(tmp_path: Path, status: int, body: str, well: bool) -> None:

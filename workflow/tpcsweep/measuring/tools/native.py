@@ -86,7 +86,7 @@ class Copier:
                 if not progress.failed:  # StoRM WebDAV ends no body that reports a failed push
                     raise
             if not (target := head.redirection(url)):
-                return failure(head.status, head.reason, progress.last)
+                return failure(head.status, head.reason, progress.last, head.headers)
             first, url = url, target
             if urlsplit(url).scheme not in {"https", urlsplit(first).scheme}:
                 raise HttpError(f"redirected to {urlsplit(url).scheme}, where a credential would be readable")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to a door of an endpoint, for every protocol. Error texts contain no tokens."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -52,6 +53,13 @@ class Doors(ABC):
     @abstractmethod
     def checksum(self, url: str) -> str:
         """Return the server's checksum, such as adler32=0a1b2c3d. Raises LookupError if it has none."""
+
+    def adler32(self, url: str) -> int:
+        """Return the server's adler32 of a file. Raises LookupError if it has none."""
+        reported = self.checksum(url)
+        if not (found := re.search(r"adler32[=: ]([0-9a-f]{1,8})\b", reported, re.IGNORECASE)):
+            raise LookupError(f"the server has no adler32, but {reported or 'none'}")
+        return int(found[1], 16)
 
     def make_folder(self, folder: NewFolder) -> MadeFolder:
         """Create a folder, and return it. The server must report that it is new and empty."""

@@ -161,6 +161,8 @@ class Endpoints(Settings):
     """largest number of concurrent transfers"""
     credentials: Login = Field(default_factory=Login)
     """credentials for ends without their own; none: anonymous access"""
+    checksums: bool = False
+    """whether the adler32 of each destination file is compared with its source's; servers then read files again"""
     ca: Text | None = None
     """CA file, or folder such as /etc/grid-security/certificates; null: those of the system"""
 

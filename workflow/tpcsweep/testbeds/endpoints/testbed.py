@@ -99,6 +99,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             private=private,
             logins=settings.logins(pair),
             spending=spending,
+            checksums=settings.checksums,
             rtt_idle=math.nan if pair.rtt is None else pair.rtt,
             provenance=_provenance(request.tools, pair, doors),
         )
@@ -179,7 +180,7 @@ def measure(
     """Measure a cell like `measuring.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
     result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
-    words = [explained_copy(result.message, wanted.copy_mode), site.unseen()]
+    words = [explained_copy(result.message, wanted.copy_mode), *site.markers.doubts]
     return dataclasses.replace(result, message="; ".join(filter(None, words)))
 
 

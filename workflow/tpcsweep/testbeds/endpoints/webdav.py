@@ -29,6 +29,7 @@ LONGEST_WAIT = 30.0
 EARLY = 1.0  # seconds that an upload waits for an answer before it sends its content, as curl does
 CREATED = 201
 _WRITING = ("MKCOL", "PUT", "DELETE")
+_LENGTH = re.compile(r"<(?:\w+:)?getcontentlength\b[^>]*>\s*(\d+)\s*</")
 _HREF = re.compile(r"<(?:\w+:)?href>([^<]*)</")
 
 
@@ -174,9 +175,16 @@ class HttpDoors(Doors):
         return self.request("OPTIONS", f"{url}/").headers.get("server", "")
 
     def size(self, url: str) -> int | None:
-        head = self.ok("HEAD", url, 404)
+        head = self.request("HEAD", url)
         length = head.headers.get("content-length", "")
-        return (int(length) if length.isdecimal() else -1) if head.well else None
+        if head.status == http.client.NOT_FOUND or (head.well and length.isdecimal()):
+            return int(length) if head.well else None
+        # Servers may refuse HEAD, or answer it without a length.
+        listed = self.request("PROPFIND", url, {"Depth": "0"})
+        if not listed.well:
+            raise DoorError(f"HEAD {shown(url)}: {head}; PROPFIND: {listed}")
+        found = _LENGTH.search(listed.body.decode(errors="replace"))
+        return int(found[1]) if found else -1
 
     def lists(self, folder: str) -> bool:
         return self._propfind(folder).status != 404
