@@ -49,6 +49,8 @@ class Foreign:
     """So is PROPFIND of files."""
     altered: bool = False
     """Whether a copied file has other bytes."""
+    most: int = 1 << 62
+    """Bytes of the largest file that can be copied; the copy of another one fails after its 201."""
     rate: float = 0.0
     """Bytes of a pulled file that arrive in a second, with a marker every MARKED seconds; 0: all at once."""
     claims: float = 1.0
@@ -220,6 +222,10 @@ class Handler(BaseHTTPRequestHandler):
                 with urllib.request.urlopen(source, timeout=20) as answer:
                     content = answer.read()
                 door.changed.append(("COPY", path))
+                if len(content) > door.most:
+                    door.files[path] = content[: door.most]
+                    self.say(201, b"failure: the disk is broken")
+                    return
                 if door.rate:
                     with contextlib.suppress(OSError):  # the client has gone
                         self.arrive(path, content)

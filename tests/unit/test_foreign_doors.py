@@ -23,7 +23,7 @@ from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds import kinds
-from tpcsweep.testbeds.endpoints import ledger, site, trial, webdav
+from tpcsweep.testbeds.endpoints import large_file, ledger, site, trial, webdav
 from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
@@ -81,6 +81,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for module in (ledger, site):
         monkeypatch.setattr(module, "LINGER", 0.1)
+    monkeypatch.setattr(large_file, "LARGE", 1152 * KIB)
     yield tmp_path / "state/tpcsweep/endpoints"
 
 
@@ -199,6 +200,24 @@ def test_a_file_with_other_bytes_is_a_failed_transfer_where_checksums_are_wanted
             cell(door, tmp_path, tool, checksums=True)
     assert (result["summary"]["transfers"], result["status"]) == (0, "failed")
     assert "the destination has adler32" in result["message"]
+
+
+@pytest.mark.parametrize(
+    ("ways", "why"),
+    [({"most": 1 << 20}, "failure: the disk is broken"), ({"altered": True}, "other bytes")],
+)
+def test_check_finds_faults_of_large_files_where_the_budget_allows(ways: dict[str, Any], why: str) -> None:
+    with foreign_door(**ways) as door:
+        door.add("/test")
+        rows = {row.check: row for row in trial.findings(settings(door))}
+        poor = settings(door, budget={"bytes": 4 << 20, "time": 600})
+        skipped = {row.check: row for row in trial.findings(poor)}["push, 64 MiB"]
+        assert door.wrong() == door.left == []
+    failed = rows["pull, 64 MiB" if "most" in ways else "pull"]
+    assert (failed.status, rows["push, 64 MiB"].status) == ("failed", "ok")
+    assert why in failed.reason
+    assert rows["push, 64 MiB"].reason.endswith("size and adler32")
+    assert skipped.status == "skipped" and "the budget allows fewer" in skipped.reason
 
 
 SLOW = {"rate": 256 * KIB}
