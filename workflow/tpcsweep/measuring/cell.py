@@ -266,6 +266,7 @@ class _Cell:
             short=steady.too_short,
             slow_path=self._site.path_slow,
             broken=bool(self._broken),
+            outside=TOOLS[self._wanted.tool].place == "client" and not limits.servers_seen(samples),
             usable=not (self._refused or self._spoiled),
         )
 

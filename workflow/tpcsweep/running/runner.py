@@ -229,7 +229,8 @@ def _arriving(cell: Cell, seconds: float) -> int:
     """Return the largest size in bytes of a cell's files in memory, if it takes `seconds`."""
     asked = cell.parameters
     files = count_files(asked.layer, asked.streams, "sparse").memory * asked.file_size
-    return min(files, round(asked.bandwidth * BYTES * seconds))
+    carried = math.inf if asked.bandwidth is None else round(asked.bandwidth * BYTES * seconds)
+    return int(min(files, carried))
 
 
 def cells_to_retry(measurements: Sequence[CellResult], share: float) -> list[int]:

@@ -7,7 +7,7 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,6 +19,8 @@ import numpy as np
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.numbers import BYTES
 from tpcsweep.common.urls import MadeFolder, OwnFile
+from tpcsweep.deploying.linux.cgroups import USAGE
+from tpcsweep.deploying.linux.kernel_counters import Process, ProcessTable, with_descendants
 from tpcsweep.measuring.client.client_process import Channel, Event
 from tpcsweep.measuring.machine import Machine
 from tpcsweep.measuring.sampler import LocalTargets, Readings, Sampler, Table, Totals
@@ -32,14 +34,15 @@ from tpcsweep.testbeds.endpoints.local import local_path
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Login
 from tpcsweep.testbeds.endpoints.spans import Markers, Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import Spending
-from tpcsweep.testbeds.node.program_counters import Target
+from tpcsweep.testbeds.node.program_counters import Programs, Target
 
 
 class OutsideSampler(Sampler):
     """Sampler of the client's machine, with byte counts from completed files and performance markers."""
 
     def __init__(self, site: EndpointsSite, interval: float) -> None:
-        super().__init__([LocalTargets({"client": Target(site.machine).read})], interval)
+        client = Target(site.machine, site.programs)
+        super().__init__([LocalTargets({"client": client.read})], interval)
         self._site = site
 
     def __exit__(self, kind: object = None, *others: object) -> None:
@@ -80,7 +83,7 @@ class EndpointsSite:
     markers: Markers = field(default_factory=Markers)
     bandwidth_found: float | None = None
     path_slow: bool = False
-    client_cores: float = math.nan
+    client_cores: float = field(default_factory=lambda: float(len(os.sched_getaffinity(0))))
     checksums: bool = False
     """Whether the adler32 of each file is compared with that of its source."""
     _copy_mode: str = "pull"
@@ -94,6 +97,18 @@ class EndpointsSite:
     def __post_init__(self) -> None:
         """Wait until the client is ready. Raises ClientError."""
         self._arrivals = Arrivals(self.doors["destination"])
+        self._proc = os.open("/proc", os.O_RDONLY | os.O_CLOEXEC)
+        table = ProcessTable()
+
+        def client() -> dict[int, Process]:
+            known = table.read()
+            return {pid: known[pid] for pid in with_descendants([self.process.pid], known)}
+
+        def used(keys: Collection[str]) -> dict[str, float]:
+            seconds = sum(process.seconds for process in client().values())
+            return {key: seconds if key == USAGE else 0.0 for key in keys}
+
+        self.programs = Programs("client", used, self._proc, client)
         self._client = ArrivalsClient(self.channel, self.markers.all.append, self._look)
 
     def begin(self, wanted: Parameters, files: int | None) -> None:
@@ -248,6 +263,7 @@ class EndpointsSite:
         self.spending.save()
         self._arrivals.close()
         self.machine.close()
+        os.close(self._proc)
 
 
 def random_blocks(size: int) -> Iterator[bytes]:

@@ -179,7 +179,11 @@ def measure(
 ) -> CellResult:
     """Measure a cell like `measuring.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
-    result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
+    declared = math.nan if site.pair.bandwidth is None else site.pair.bandwidth
+    # Nobody knows the buffers of others' servers.
+    path = {"rtt": site.rtt_idle, "bandwidth": declared, "tcp_buffer": math.nan}
+    of_pair = wanted.model_copy(update=path)
+    result = cell.measure(site, of_pair, how, f"{prefix}-{random.token_hex(4)}", *shown)
     words = [explained_copy(result.message, wanted.copy_mode), *site.markers.doubts]
     return dataclasses.replace(result, message="; ".join(filter(None, words)))
 
