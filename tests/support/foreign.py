@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import posixpath
 import re
+import socket
 import ssl
 import threading
 import time
@@ -268,18 +269,20 @@ def marker(size: int) -> bytes:
 
 
 @contextlib.contextmanager
-def foreign_door(pki: Path | None = None, **ways: Any) -> Iterator[Foreign]:
+def foreign_door(pki: Path | None = None, address: str = "127.0.0.1", **ways: Any) -> Iterator[Foreign]:
     """Serve by http, or by https with a certificate, for the length of a `with`."""
     door = Foreign(**ways)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Handler,), {"door": door}))
-    server.daemon_threads = True
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    kind = type("Server", (ThreadingHTTPServer,), {"address_family": family, "daemon_threads": True})
+    server = kind((address, 0), type("Own", (Handler,), {"door": door}))
     if pki:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(pki / "host.pem", pki / "host.key")
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    door.url = f"http{'s' if pki else ''}://127.0.0.1:{server.server_port}"
+    host = f"[{address}]" if family == socket.AF_INET6 else address
+    door.url = f"http{'s' if pki else ''}://{host}:{server.server_port}"
     try:
         yield door
     finally:

@@ -3,9 +3,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +30,11 @@ from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import large_file, ledger, site, trial, webdav
 from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.settings import Endpoints
+from tpcsweep.testbeds.endpoints.shared_doors import BusyDoorError, SharedDoors
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.testbeds.interface import TeardownError
 
-from tests.support.foreign import Foreign, foreign_door
+from tests.support.foreign import Foreign, Handler, foreign_door
 from tests.support.sites import files
 from tests.support.storage import deployed
 
@@ -133,6 +138,24 @@ def test_a_sweep_changes_nothing_of_others(tmp_path: Path, path: str, cuts: str)
         assert door.wrong() == door.left == []
 
 
+PLAIN = ["/test/", "/a%20b", "/d%c3%a9j%C3%A0/x", "/a%28b%29/~+,=:@-_.", f"/{'/'.join(['long' * 50] * 8)}"]
+
+
+@pytest.mark.parametrize("tool", ["native", "curl", "gfal-copy", "gfal2"])
+@pytest.mark.parametrize(("address", "path"), [*(("127.0.0.1", path) for path in PLAIN), ("::1", "/test")])
+def test_every_accepted_name_works_with_every_tool(
+    tmp_path: Path, tool: str, address: str, path: str
+) -> None:
+    for mode in ("pull", "push"):
+        with foreign_door(address=address) as door:
+            door.add(path)
+            how = {"pair": "p", "tool": tool, "file_size": KIB, "copy_mode": mode}
+            with deployed(settings(door, path, path), tmp_path, **how) as (_, measure):
+                result = measure(files(1))
+            assert result["summary"]["transfers"] == 1, result["message"]
+            assert door.wrong() == door.left == []
+
+
 @pytest.mark.parametrize("exists", [405, 200, 201])
 def test_a_folder_that_exists_under_a_new_name_is_neither_used_nor_deleted(
     tmp_path: Path, exists: int, monkeypatch: pytest.MonkeyPatch
@@ -218,6 +241,98 @@ def test_check_finds_faults_of_large_files_where_the_budget_allows(ways: dict[st
     assert why in failed.reason
     assert rows["push, 64 MiB"].reason.endswith("size and adler32")
     assert skipped.status == "skipped" and "the budget allows fewer" in skipped.reason
+
+
+def copies(door: Foreign) -> int:
+    return sum(method == "COPY" for method, *_ in door.asked)
+
+
+@pytest.mark.parametrize("tool", ["native", "curl"])
+def test_copies_wait_as_the_door_asks(tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with foreign_door(refused=("COPY",), refusal=429, refusals=1, retry_after="2") as door:
+        times = list[float]()
+        copy = Handler.on_copy
+        monkeypatch.setattr(Handler, "on_copy", lambda *a: times.append(time.monotonic()) or copy(*a))
+        began = time.monotonic()
+        result = cell(door, tmp_path, tool)
+    assert result["summary"]["transfers"] == 3
+    assert "asks for a pause of 2 s" in " ".join(result["transfers"]["message"])
+    assert times[0] - began >= 2
+
+
+@pytest.mark.parametrize("form", ["600", "date"])
+@pytest.mark.parametrize("tool", ["native", "curl"])
+def test_a_long_pause_ends_the_cell_and_holds_the_door_for_all_runs(
+    tmp_path: Path, tool: str, form: str
+) -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=600), usegmt=True)
+    after = form if form == "600" else later
+    how = {"pair": "p", "tool": tool, "file_size": KIB, "streams": 2}
+    with foreign_door(refused=("COPY",), refusal=503, retry_after=after) as door, foreign_door() as other:
+        door.add("/test")
+        other.add("/test")
+        with deployed(settings(door), tmp_path, **how) as (_, measure):
+            result = measure(files(1))
+            assert result["status"] == "failed"
+            assert re.search(r"asks for a pause of (600|59\d) s", result["message"])
+            assert copies(door) <= 2, "one for each stream"
+            before = copies(door)
+            with pytest.raises(BusyDoorError, match=r"asks for a pause of \d+ s. Fix: measure later"):
+                measure(files(1))
+        asked = len(door.asked)
+        refused = pytest.raises(BusyDoorError, match=door.url.partition("//")[2])
+        with refused, deployed(settings(door), tmp_path, **how):
+            raise AssertionError("deployed")
+        assert (copies(door), len(door.asked)) == (before, asked)
+        with deployed(settings(other), tmp_path, **how) as (_, measure):
+            assert measure(files(1))["summary"]["transfers"] == 2, "other doors do not wait"
+
+
+def test_own_requests_do_not_insist_on_a_door_that_asks_for_a_long_pause(tmp_path: Path) -> None:
+    with foreign_door(refused=("MKCOL",), retry_after="600") as door:
+        refused = pytest.raises(DoorError, match=r"MKCOL .* asks for a pause of 600 s")
+        with refused, deployed(settings(door), tmp_path, pair="p"):
+            raise AssertionError("deployed")
+        assert [method for method, *_ in door.asked].count("MKCOL") == 1
+
+
+HOLD = """
+import pathlib, sys, time
+from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors
+with SharedDoors(pathlib.Path(sys.argv[1]), "x").streams({"a:443": 4}, 4, print):
+    print("in", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_runs_of_a_user_share_the_streams_of_a_door(tmp_path: Path) -> None:
+    first, second = (SharedDoors(tmp_path, name) for name in ("one", "two"))
+    said = list[str]()
+
+    def give_up() -> None:
+        raise BrokenError("still waiting")
+
+    with first.streams({"a:443": 3, "b:443": 3}, 4, said.append):
+        with second.streams({"a:443": 1}, 4, said.append), second.streams({"c:443": 4}, 4, said.append):
+            assert said == []
+        with pytest.raises(BrokenError), second.streams({"b:443": 2}, 4, said.append, give_up):
+            raise AssertionError("five streams")
+        assert re.fullmatch(
+            r"waiting for 3 streams of other runs at b:443 \(testbed one, pid \d+\), as max_streams is 4",
+            said[0],
+        )
+    with second.streams({"b:443": 4}, 4, said.append, give_up):
+        pass
+    pipes = {"stdout": subprocess.PIPE}
+    with processes.start(
+        [sys.executable, "-c", HOLD, str(tmp_path)], processes.python(tmp_path), **pipes
+    ) as run:
+        assert run.stdout and run.stdout.readline() == b"in\n"
+        with pytest.raises(BrokenError), second.streams({"a:443": 1}, 4, said.append, give_up):
+            raise AssertionError("five streams")
+        run.kill()
+    with second.streams({"a:443": 4}, 4, said.append, give_up):
+        pass
 
 
 SLOW = {"rate": 256 * KIB}

@@ -140,6 +140,7 @@ class _Cell:
                     # An hour or more longer than the cell.
                     macaroon_hours=2 + int(self._measurement.bounds[1] / 3600),
                     files=self._measurement.files,
+                    longest_pause=self._measurement.bounds[1],
                 )
                 self._client.run(request)
                 self._watch(show)

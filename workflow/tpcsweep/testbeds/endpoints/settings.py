@@ -111,6 +111,8 @@ class EndpointPair(Strict):
                 yield (role, "urls"), "a local folder and other URLs", "one URL for a local folder"
             if end.local and end.credentials:
                 yield (role, "credentials"), "credentials of a local folder", "those of the other end alone"
+        if self.source.file and "%" in self.source.file and (self.source.local or "root" in self.protocols):
+            yield ("source", "file"), self.source.file, "a name without %XX: only HTTP decodes it"
         if self.destination.local and "root" in self.protocols:
             yield ("source", "urls"), "root:// to a local folder", "davs:// or https://, for davix-get"
 

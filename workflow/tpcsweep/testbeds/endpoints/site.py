@@ -7,8 +7,10 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -24,14 +26,17 @@ from tpcsweep.deploying.linux.kernel_counters import Process, ProcessTable, with
 from tpcsweep.measuring.client.client_process import Channel, Event
 from tpcsweep.measuring.machine import Machine
 from tpcsweep.measuring.sampler import LocalTargets, Readings, Sampler, Table, Totals
+from tpcsweep.measuring.tools.http_tpc import wished_pause
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.arrivals import Arrivals, ArrivalsClient
 from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
 from tpcsweep.testbeds.endpoints.ledger import LINGER
 from tpcsweep.testbeds.endpoints.local import local_path
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Login
+from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors, door_of
 from tpcsweep.testbeds.endpoints.spans import Markers, Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.testbeds.node.program_counters import Programs, Target
@@ -76,6 +81,9 @@ class EndpointsSite:
     private: Path
     logins: dict[str, Login]
     spending: Spending
+    shared: SharedDoors
+    max_streams: int
+    stage: Callable[[str], object]
     provenance: dict[str, Any]
     rtt_idle: float = math.nan  # the declared RTT in ms; NaN if unknown
     streams: int = 1
@@ -111,8 +119,24 @@ class EndpointsSite:
         self.programs = Programs("client", used, self._proc, client)
         self._client = ArrivalsClient(self.channel, self.markers.all.append, self._look)
 
-    def begin(self, wanted: Parameters, files: int | None) -> None:
-        """Prepare a cell: renew tokens, and forget the previous cell's transfers."""
+    @contextmanager
+    def turn(self, wanted: Parameters, how: Measurement) -> Iterator[None]:
+        """Prepare a cell, and use the doors for the length of a `with`, as soon as they and other runs allow it.
+
+        Raises BrokenError, of which BusyDoorError if a door asks for a longer pause than a cell takes.
+        """
+        counts = Counter(
+            door
+            for stream in range(wanted.streams)
+            for door in {*map(door_of, self.pair.doors[stream % len(self.pair.doors)])} - {""}
+        )
+        self.shared.await_pauses(counts, how.bounds[1], self.spending.check)
+        with self.shared.streams(counts, self.max_streams, self.stage, self.spending.check):
+            self._begin(wanted, how.files)
+            yield
+
+    def _begin(self, wanted: Parameters, files: int | None) -> None:
+        """Renew tokens, and forget the previous cell's transfers."""
         try:
             secrets.renew(self.private, self.logins)
         except secrets.CredentialError as error:
@@ -184,6 +208,10 @@ class EndpointsSite:
     def received(self, event: Event) -> Arrival:
         """Record a transfer whose file was looked at."""
         size = 0 if event["failure"] else self._size
+        if (wished := wished_pause(event["failure"] or "")) is not None:
+            self.shared.ask_pause(
+                door_of(self._marking[event["stream"]]), wished - (time.monotonic() - event["end"])
+            )
         self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
         return Arrival(None, size)

@@ -32,9 +32,10 @@ from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
+from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors, door_of
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
-from tpcsweep.testbeds.endpoints.webdav import HttpDoors
+from tpcsweep.testbeds.endpoints.webdav import LONGEST_WAIT, HttpDoors
 from tpcsweep.testbeds.interface import Finding, Request, TeardownError
 
 TRIAL = "trial"
@@ -57,6 +58,9 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     used = ledger.place() / f"{request.testbed}.{request.sweep}.spent"
     spending = Spending(used, f"{run.pid} {run.create_time()}", settings.budget, request.testbed)
     spending.check()
+    shared = SharedDoors(ledger.place(), request.testbed)
+    urls = (url for end in (pair.source, pair.destination) if not end.local for url in end.urls)
+    shared.await_pauses(map(door_of, urls), LONGEST_WAIT, spending.check)
     ledger.reap(settings)
     with contextlib.ExitStack() as undo:
         private = undo.enter_context(secrets.written(settings, pair))
@@ -100,6 +104,9 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             logins=settings.logins(pair),
             spending=spending,
             checksums=settings.checksums,
+            shared=shared,
+            max_streams=settings.max_streams,
+            stage=request.stage,
             rtt_idle=math.nan if pair.rtt is None else pair.rtt,
             provenance=_provenance(request.tools, pair, doors),
         )
@@ -178,12 +185,12 @@ def measure(
     site: EndpointsSite, wanted: Parameters, how: Measurement, prefix: str, *shown: Any
 ) -> CellResult:
     """Measure a cell like `measuring.cell.measure`, without limits of servers and paths."""
-    site.begin(wanted, how.files)
     declared = math.nan if site.pair.bandwidth is None else site.pair.bandwidth
     # Nobody knows the buffers of others' servers.
     path = {"rtt": site.rtt_idle, "bandwidth": declared, "tcp_buffer": math.nan}
     of_pair = wanted.model_copy(update=path)
-    result = cell.measure(site, of_pair, how, f"{prefix}-{random.token_hex(4)}", *shown)
+    with site.turn(wanted, how):
+        result = cell.measure(site, of_pair, how, f"{prefix}-{random.token_hex(4)}", *shown)
     words = [explained_copy(result.message, wanted.copy_mode), *site.markers.doubts]
     return dataclasses.replace(result, message="; ".join(filter(None, words)))
 

@@ -299,7 +299,7 @@ class _Trial:
         progress = Progress()
         progress.feed(answer.body)
         self._markers |= b"Perf Marker" in answer.body
-        if why := failure(answer.status, answer.reason, progress.last):
+        if why := failure(answer.status, answer.reason, progress.last, answer.headers):
             raise UnusableEndpointError(explained_copy(why, mode))
 
 

@@ -19,11 +19,10 @@ from urllib.parse import urlsplit
 
 from tpcsweep.common.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
 from tpcsweep.measuring.tools.http import REDIRECTIONS, Head, HttpError, parse_head
-from tpcsweep.measuring.tools.http_tpc import Progress
+from tpcsweep.measuring.tools.http_tpc import BUSY, Progress, pause_seconds, wish
 from tpcsweep.measuring.tools.tool import LONGEST, Credentials
 from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors, OtherFolderError
 
-BUSY = (429, 503)
 TRIES = 4  # requests to a busy door before giving up
 LONGEST_WAIT = 30.0
 EARLY = 1.0  # seconds that an upload waits for an answer before it sends its content, as curl does
@@ -41,7 +40,8 @@ class Answer(Head):
 
     def __str__(self) -> str:
         text = " ".join(self.body[:200].decode(errors="replace").split())
-        return f"HTTP {self.status} {self.reason}" + (f": {text}" if text and "<" not in text else "")
+        asked = wish(self.status, self.headers.get("retry-after", ""), self.headers.get("date", ""))
+        return f"HTTP {self.status} {self.reason}{asked}" + (f": {text}" if text and "<" not in text else "")
 
 
 def members(listing: str, folder: str) -> list[str]:
@@ -94,8 +94,11 @@ class HttpDoors(Doors):
             answer = self._followed(method, url, own, body, size)
             if answer.status not in BUSY or attempt == TRIES - 1:
                 break
-            asked = answer.headers.get("retry-after", "")
-            time.sleep(min(float(asked) if asked.isdigit() else 2.0**attempt, LONGEST_WAIT))
+            asked = pause_seconds(answer.headers.get("retry-after", ""), answer.headers.get("date", ""))
+            pause = min(2.0**attempt, LONGEST_WAIT) if asked is None else asked
+            if pause > LONGEST_WAIT:
+                break
+            time.sleep(pause)
         return answer
 
     def _followed(
@@ -106,9 +109,12 @@ class HttpDoors(Doors):
             self._require_safe(method, url, where)
             try:
                 answer = self._once(method, url, headers, body, size)
+                target = answer.redirection(url)
             except (OSError, http.client.HTTPException, HttpError) as error:
                 raise DoorError(f"{method} {shown(url)}: {_reason(error)}") from None
-            if not (target := answer.redirection(url)):
+            except ValueError as error:  # a redirection to another text than a URL
+                raise DoorError(f"{where}: {error}") from None
+            if not target:
                 return answer
             url = target
             where = f"{method} {shown(first)}: redirected to {shown(url)}"
