@@ -129,7 +129,7 @@ def test_markers_show_the_bytes_of_a_file_under_way(
     with deployed(storage.settings(pairs=[pair]), tmp_path, **how) as (site, measured):
         with sizes_of(storage.folder / "destination/data/test") as sizes:
             result = measured(Measurement(until="seconds", seconds=13))
-        last = site.markers[-1]
+        last = site.markers.all[-1]
     source.unlink()
     assert result["status"] == "ok", result["message"]
     assert result["limit"] in ("not_visible", "machine")
