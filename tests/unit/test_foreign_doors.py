@@ -302,6 +302,15 @@ def test_own_requests_do_not_insist_on_a_door_that_asks_for_a_long_pause(tmp_pat
         assert [method for method, *_ in door.asked].count("MKCOL") == 1
 
 
+def test_runs_of_others_in_a_folder_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with foreign_door() as door:
+        door.add(f"/test/{(other := made_up())}")
+        with deployed(settings(door), tmp_path, pair="p") as (found, _):
+            notes = found.provenance["endpoints"]["other_runs"]
+    assert len(notes) == 2 and all(f"1 other run in {door.url}/test" in note for note in notes)
+    assert other in capsys.readouterr().out
+
+
 HOLD = """
 import pathlib, sys, time
 from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors

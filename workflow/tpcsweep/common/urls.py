@@ -171,6 +171,11 @@ def made_up() -> str:
     return f"tpcsweep-{secrets.token_hex(16)}"
 
 
+def is_own(name: str) -> bool:
+    """Return whether a folder has a name that tpcsweep made up, on this or another machine."""
+    return bool(_OWN.fullmatch(name))
+
+
 def holds_own_folder(url: str) -> bool:
     """Return whether a URL is that of a folder of tpcsweep's, or of a file in one."""
     *_, above, last = ("", "", *urlsplit(url).path.strip("/").split("/"))

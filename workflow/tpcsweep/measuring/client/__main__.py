@@ -211,7 +211,7 @@ class Streams:
         pause = PAUSE
         door = urlsplit(self.run.transfer(stream, 0).ends[0]).netloc
         while failures < GIVE_UP_AFTER and done != self.run.files:
-            # Another stream may hear meanwhile that the door asks for a longer pause.
+            # Meanwhile the door may ask another stream for a longer pause.
             while (left := self.paused_until.get(door, 0.0) - time.monotonic()) > 0:
                 if left > self.run.longest_pause or await self._stopped_within(left):
                     return False

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from tpcsweep.common.urls import MadeFolder, NewFolder, OwnFile
+from tpcsweep.common.urls import MadeFolder, NewFolder, OwnFile, is_own
 from tpcsweep.testbeds.endpoints.fixes import explained
 
 PATIENCE = 60.0  # timeout of a door that sends no byte, s
@@ -44,8 +44,16 @@ class Doors(ABC):
         """Return the size of a file, None if it is missing, or -1 if the server does not report its size."""
 
     @abstractmethod
+    def entries(self, folder: str) -> list[str] | None:
+        """Return the names in a folder, None if it is missing."""
+
     def lists(self, folder: str) -> bool:
         """Return whether a folder can be listed, False if it is missing."""
+        return self.entries(folder) is not None
+
+    def other_runs(self, folder: str) -> list[str]:
+        """Return the names of folders of tpcsweep's in a configured folder, of this and other machines."""
+        return [name for name in self.entries(folder) or () if is_own(name)]
 
     @abstractmethod
     def download(self, url: str) -> bytes: ...

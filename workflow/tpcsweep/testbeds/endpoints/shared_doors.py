@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Doors that all runs of a user on a machine share: their streams, and the pauses that servers ask for.
 
-Files beside the ledger: `doors/<door>.pause` has the time until which a door asked for a pause; `doors/<id>.run` has
+Files in the folder of the ledger: `doors/<door>.pause` has the time until which a door asked for a pause; `doors/<id>.run` has
 the streams of a cell that is being measured, and is locked until then, even by a run that ends by kill -9.
 """
 

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from tpcsweep.common import processes, signals
+from tpcsweep.common.numbers import counted
 from tpcsweep.common.urls import MadeFolder, NewFolder, made_up
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.measuring import cell, provenance
@@ -81,6 +82,9 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         entry = ledger.begin(undo, pair.name, folders, private)
         undo.push(partial(_cleared, doors, entry))
         undo.callback(signals.ignore_signals)
+        others = _other_runs(doors, pair, entry)
+        for note in others:
+            request.stage(note)
         request.stage(f"making folders for {request.deployment}")
         made = {role: _made(doors[role], entry, role, getattr(pair, role).urls) for role in folders}
         if any(TOOLS[tool].follows_in_clear for tool in request.tools) and Credentials(private).needed:
@@ -108,10 +112,22 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             max_streams=settings.max_streams,
             stage=request.stage,
             rtt_idle=math.nan if pair.rtt is None else pair.rtt,
-            provenance=_provenance(request.tools, pair, doors),
+            provenance=_provenance(request.tools, pair, doors, others),
         )
         undo.callback(site.close)
         yield site
+
+
+def _other_runs(doors: Mapping[str, Doors], pair: EndpointPair, entry: ledger.Entry) -> list[str]:
+    """Return notes on folders of other runs in the folders of a pair: these measure now, or were killed."""
+    notes, ours = [], {folder.name for folder in entry.folders.values()}
+    for role, door in doors.items():
+        url = getattr(pair, role).urls[0]
+        with contextlib.suppress(DoorError):  # a folder that may not be listed
+            if names := sorted({*door.other_runs(url)} - ours):
+                runs = f"{counted(len(names), 'other run')} in {url}, running or killed"
+                notes.append(f"{runs}: {', '.join(names[:3])}")
+    return notes
 
 
 def _made(door: Doors, entry: ledger.Entry, role: str, folder_urls: Sequence[str]) -> MadeFolder:
@@ -161,7 +177,9 @@ def _cleared(doors: dict[str, Doors], entry: ledger.Entry, _kind: object, error:
     ledger.end(entry)
 
 
-def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors]) -> dict[str, Any]:
+def _provenance(
+    tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors], others: list[str]
+) -> dict[str, Any]:
     described, hosts = {}, {}
     for role, door in doors.items():
         url = getattr(pair, role).urls[0]
@@ -177,7 +195,11 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
         **provenance.machine(),
         "software": provenance.software(tools),
         "nodes": hosts,
-        "endpoints": {**described, "declared": {"rtt": pair.rtt, "bandwidth": pair.bandwidth}},
+        "endpoints": {
+            **described,
+            "declared": {"rtt": pair.rtt, "bandwidth": pair.bandwidth},
+            "other_runs": others,
+        },
     }
 
 

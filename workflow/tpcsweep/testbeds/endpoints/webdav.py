@@ -192,8 +192,12 @@ class HttpDoors(Doors):
         found = _LENGTH.search(listed.body.decode(errors="replace"))
         return int(found[1]) if found else -1
 
-    def lists(self, folder: str) -> bool:
-        return self._propfind(folder).status != 404
+    def entries(self, folder: str) -> list[str] | None:
+        answer = self._propfind(folder)
+        if answer.status == http.client.NOT_FOUND:
+            return None
+        hrefs = map(html.unescape, _HREF.findall(answer.body.decode(errors="replace")))
+        return [href.partition("?")[0].rstrip("/").rpartition("/")[2] for href in hrefs]
 
     def download(self, url: str) -> bytes:
         return self.ok("GET", url).body
