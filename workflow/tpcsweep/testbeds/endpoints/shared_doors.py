@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Doors that all runs of a user on a machine share: their streams, and the pauses that servers ask for.
 
-Files in the folder of the ledger: `doors/<door>.pause` has the time until which a door asked for a pause; `doors/<id>.run` has
-the streams of a cell that is being measured, and is locked until then, even by a run that ends by kill -9.
+Files in the folder `doors` of the ledger: `<door>.pause` has the time until which a door asked for a pause; `<id>.run`
+has the streams of a cell that is being measured. The latter is locked until then, also if the run ends by kill -9.
 """
 
 import json
@@ -21,11 +21,12 @@ from tpcsweep.common.files import write_json
 
 PORTS = {"https": 443, "http": 80}
 ROOT_PORT = 1094
+LONGEST_PAUSE = 300.0  # s that a run waits for a door before it gives up a deployment
 POLL = 1.0  # seconds between looks at other runs
 
 
 class BusyDoorError(BrokenError):
-    """A door asked for a longer pause than a cell takes."""
+    """A door asked for a longer pause than LONGEST_PAUSE."""
 
     final = True
 
@@ -54,17 +55,21 @@ class SharedDoors:
         write_json(self._pause(door), {"until": until})
 
     def await_pauses(
-        self, doors: Iterable[str], longest: float, check: Callable[[], object] = lambda: None
+        self, doors: Iterable[str], waiting: Callable[[str], object], check: Callable[[], object]
     ) -> None:
-        """Wait until no door asks for a pause; `check` is called meanwhile.
+        """Wait until no door asks for a pause; `waiting` is called with a note, and `check` again and again.
 
-        Raises BusyDoorError for a pause of more than `longest` seconds.
+        Raises BusyDoorError for a pause of more than LONGEST_PAUSE.
         """
         for door in doors:
+            noted = False
             while (left := self._paused_until(door) - time.time()) > 0:
-                if left > longest:
-                    words = f"{door} asks for a pause of {left:.0f} s"
+                words = f"{door} asks for a pause of {left:.0f} s"
+                if left > LONGEST_PAUSE:
                     raise BusyDoorError(f"{words}. Fix: measure later, or with fewer streams")
+                if not noted:
+                    waiting(words)
+                    noted = True
                 check()
                 time.sleep(min(left, POLL))
 

@@ -123,14 +123,14 @@ class EndpointsSite:
     def turn(self, wanted: Parameters, how: Measurement) -> Iterator[None]:
         """Prepare a cell, and use the doors for the length of a `with`, as soon as they and other runs allow it.
 
-        Raises BrokenError, of which BusyDoorError if a door asks for a longer pause than a cell takes.
+        Raises BrokenError, of which BusyDoorError if a door asks for a long pause.
         """
         counts = Counter(
             door
             for stream in range(wanted.streams)
             for door in {*map(door_of, self.pair.doors[stream % len(self.pair.doors)])} - {""}
         )
-        self.shared.await_pauses(counts, how.bounds[1], self.spending.check)
+        self.shared.await_pauses(counts, self.stage, self.spending.check)
         with self.shared.streams(counts, self.max_streams, self.stage, self.spending.check):
             self._begin(wanted, how.files)
             yield
@@ -215,6 +215,11 @@ class EndpointsSite:
         self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
         return Arrival(None, size)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Reasons why performance markers of the cell do not count."""
+        return self.markers.doubts(self._marking)
 
     @property
     def _marking(self) -> dict[int, str]:

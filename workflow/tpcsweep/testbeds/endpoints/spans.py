@@ -147,9 +147,9 @@ class Markers:
     def _refute(self, door: str, words: str) -> None:
         self._refuted.setdefault(door, words)
 
-    @property
-    def doubts(self) -> list[str]:
-        """Reasons why markers of the cell do not count."""
+    def doubts(self, doors: Mapping[int, str]) -> list[str]:
+        """Return the reasons why markers of the cell do not count; see `believed` for `doors`."""
+        seen = dict.fromkeys(doors[marker["stream"]] for marker in list(self.all))
         hidden = "none of its files was completed, and the destination reports no size of a file under way"
         why = {**dict.fromkeys(self._unseen - self._agreeing, hidden), **self._refuted}
-        return [f"performance markers of {door} do not count: {words}" for door, words in why.items()]
+        return [f"performance markers of {door} do not count: {why[door]}" for door in seen if door in why]

@@ -36,7 +36,7 @@ from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
 from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors, door_of
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
-from tpcsweep.testbeds.endpoints.webdav import LONGEST_WAIT, HttpDoors
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.testbeds.interface import Finding, Request, TeardownError
 
 TRIAL = "trial"
@@ -61,7 +61,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     spending.check()
     shared = SharedDoors(ledger.place(), request.testbed)
     urls = (url for end in (pair.source, pair.destination) if not end.local for url in end.urls)
-    shared.await_pauses(map(door_of, urls), LONGEST_WAIT, spending.check)
+    shared.await_pauses(map(door_of, urls), request.stage, spending.check)
     ledger.reap(settings)
     with contextlib.ExitStack() as undo:
         private = undo.enter_context(secrets.written(settings, pair))
@@ -213,7 +213,7 @@ def measure(
     of_pair = wanted.model_copy(update=path)
     with site.turn(wanted, how):
         result = cell.measure(site, of_pair, how, f"{prefix}-{random.token_hex(4)}", *shown)
-    words = [explained_copy(result.message, wanted.copy_mode), *site.markers.doubts]
+    words = [explained_copy(result.message, wanted.copy_mode), *site.doubts]
     return dataclasses.replace(result, message="; ".join(filter(None, words)))
 
 
