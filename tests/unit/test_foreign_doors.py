@@ -23,6 +23,7 @@ from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.urls import MadeFolder, made_up
 from tpcsweep.deploying.xrootd.credentials import create_credentials
 from tpcsweep.measuring.client.client_process import ClientRun, ToolRefusedError, process_client
+from tpcsweep.measuring.machine import Condition, Machine
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.sweeps.sweep import Measurement
@@ -380,6 +381,24 @@ def test_markers_count_as_far_as_the_door_agrees(
     else:
         assert result["status"] == "ok", result["message"]
         assert result["summary"]["throughput_average"] == pytest.approx(SLOW["rate"] * 8e-9, rel=0.1)
+
+
+def test_other_programs_on_this_machine_are_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Machine.condition
+
+    def condition(machine: Machine) -> Condition:
+        found = read(machine)
+        return found._replace(busy=found.total, slowed=0.9)
+
+    monkeypatch.setattr(Machine, "condition", condition)
+    with foreign_door(rate=256 * KIB) as door:
+        door.add("/test")
+        with deployed(settings(door), tmp_path, pair="p", tool="native", file_size=256 * KIB) as (_, measure):
+            result = measure(files(3))
+    assert result["summary"]["machine_used"] > 0.99
+    assert result["limit"] in ("not_visible", "between_files")
+    assert not {"disturbed", "machine_saturated"} & set(result["flags"])
+    assert 0 <= result["summary"]["client_cpu"] < 2
 
 
 @pytest.mark.parametrize("ways", [{}, {"claims": 3.0}, {"claims": 1.8}, {"first_claim": 10**12}])
