@@ -56,6 +56,8 @@ class Foreign:
     """Bytes of a pulled file that arrive in a second, with a marker every MARKED seconds; 0: all at once."""
     claims: float = 1.0
     """Bytes of a marker over those that arrived."""
+    marked: list[int] = field(default_factory=list)
+    """Bytes that had arrived at each marker."""
     first_claim: int = 0
     """Bytes of a marker at once."""
     grows: bool = True
@@ -254,6 +256,7 @@ class Handler(BaseHTTPRequestHandler):
             door.files[path] = content[: done * door.grows]
             if time.monotonic() - began >= due:
                 due += MARKED
+                door.marked.append(done)
                 self.chunk(marker(int(done * door.claims)))
         door.files[path] = content[: int(door.kept * len(content))]
         self.chunk(door.copies.encode())
