@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 from tpcsweep.measuring.steady import analyse
-from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
+from tpcsweep.testbeds.endpoints.spans import Span, arrived, known_until, split
 
 CELLS = 400
 INTERVAL = 0.1
@@ -100,7 +100,7 @@ def main() -> None:
             truth = streams * SIZE / MINUTE
             for name, known in (("no", False), ("yes", True)):
                 rows = [
-                    judged(spans, streams, split(spans, markers) if known else None)
+                    judged(spans, streams, split(spans, markers, SIZE) if known else None)
                     for spans, markers in cells
                 ]
                 print(f"| {streams} | {files} | {name} | {coverage(rows, truth)} |")

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import datetime
 import re
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tpcsweep.common.errors import BrokenError
@@ -26,7 +28,7 @@ from tpcsweep.testbeds.interface import TeardownError
 
 from tests.support.redirector import redirector_of
 from tests.support.sites import MIB, files, seconds
-from tests.support.storage import Storage, deployed, storage_of
+from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 TESTBED = kinds.load_testbed("endpoints")
@@ -88,6 +90,30 @@ def test_a_redirector_of_xrootd_takes_uploads_and_is_a_source(storage: Storage, 
         with deployed(settings, tmp_path, tool="native", streams=2, file_size=8 * MIB) as (_, measure):
             found = measure(files(4))
     assert (found["status"], found["summary"]["transfers"]) == ("ok", 8), found["message"]
+
+
+ODD = "a b (1)/déjà~+,=:@-_."
+
+
+@pytest.mark.parametrize("tool", ["curl", "native", "gfal-copy", "gfal2"])
+def test_a_folder_with_blanks_and_letters_works(storage: Storage, tmp_path: Path, tool: str) -> None:
+    ends = {}
+    for role in ADDRESSES:
+        folder = storage.folder / role / "data/test" / ODD
+        folder.mkdir(parents=True)
+        for path in (folder, folder.parent):
+            shutil.chown(path, "xrootd", "xrootd")
+        ends[role] = {"urls": [f"{storage.url(role)}/{quote(ODD, safe='/~+,=:@-_.')}"]}
+    settings = storage.settings(pairs=[{"name": "loopback", **ends}], checksums=storage.asks)
+    try:
+        for mode in ("pull", "push"):
+            with deployed(settings, tmp_path, tool=tool, copy_mode=mode) as (_, measure):
+                result = measure(files(2))
+            assert result["summary"]["transfers"] == 2, result["message"]
+        assert all(len(storage.files(role)) == 2 for role in ADDRESSES), "the two folders"
+    finally:
+        for role in ADDRESSES:
+            shutil.rmtree(storage.folder / role / "data/test" / ODD.partition("/")[0])
 
 
 @asking
@@ -155,7 +181,7 @@ def test_check_tries_the_tools_of_a_local_folder_and_nothing_else_between_the_en
     assert "upload" in found[f"loopback {server}", "ok", ""]
     unfit = {"pull", "push", "pull with 2 connections", "xrdcp", "performance markers"}
     assert found["loopback", "skipped", "two servers only"] == unfit
-    assert found["loopback", "ok", ""] == {tool, "nothing left"}
+    assert found["loopback", "ok", ""] == {tool, f"{tool}, 64 MiB", "nothing left"}
 
 
 @asking

@@ -129,7 +129,7 @@ def test_markers_show_the_bytes_of_a_file_under_way(
     with deployed(storage.settings(pairs=[pair]), tmp_path, **how) as (site, measured):
         with sizes_of(storage.folder / "destination/data/test") as sizes:
             result = measured(Measurement(until="seconds", seconds=13))
-        last = site.markers[-1]
+        last = site.markers.all[-1]
     source.unlink()
     assert result["status"] == "ok", result["message"]
     assert result["limit"] in ("not_visible", "machine")
@@ -214,7 +214,7 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_names(storage: Stor
         began = time.monotonic()
         with deployed(settings, tmp_path, tool="native") as (_, measured):
             assert time.monotonic() - began >= 2
-            assert front.asked[:3] == ["MKCOL"] * 3
+            assert front.asked[:3] == ["PROPFIND"] * 3
             front.only, front.refusals = "COPY", 1
             result = measured(files(40))  # long enough for samples
             assert result["status"] == "ok", result["message"]

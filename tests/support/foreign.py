@@ -7,10 +7,12 @@ import contextlib
 import http.client
 import posixpath
 import re
+import socket
 import ssl
 import threading
 import time
 import urllib.request
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +22,8 @@ from urllib.parse import unquote
 
 OWN = re.compile(r"/tpcsweep-[0-9a-f]+(/|$)")
 FOREIGN = b"precious"
+MARKED = 0.25
+"""Seconds between performance markers."""
 
 
 @dataclass
@@ -42,6 +46,29 @@ class Foreign:
     """The share of a copied file that is kept."""
     hidden: str = "?"
     """HEAD is refused for paths that contain this."""
+    unlisted: str = "?"
+    """So is PROPFIND of files."""
+    altered: bool = False
+    """Whether a copied file has other bytes."""
+    most: int = 1 << 62
+    """Bytes of the largest file that can be copied; the copy of another one fails after its 201."""
+    rate: float = 0.0
+    """Bytes of a pulled file that arrive in a second, with a marker every MARKED seconds; 0: all at once."""
+    claims: float = 1.0
+    """Bytes of a marker over those that arrived."""
+    marked: list[int] = field(default_factory=list)
+    """Bytes that had arrived at each marker."""
+    first_claim: int = 0
+    """Bytes of a marker at once."""
+    grows: bool = True
+    """Whether the door shows the bytes of a file that is not yet complete."""
+    refused: tuple[str, ...] = ()
+    """Methods that are answered with `refusal`, as long as there are `refusals`."""
+    refusal: int = 503
+    refusals: int = 1 << 30
+    retry_after: str = ""
+    sums: bool = True
+    """Whether a digest is told to who wants it."""
     redirect: str = ""
     """Where requests of the methods `redirected` are sent, if anywhere."""
     redirected: tuple[str, ...] = ()
@@ -112,6 +139,10 @@ class Handler(BaseHTTPRequestHandler):
             self.say(307, Location=self.door.redirect)
             return
         self.content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.command in self.door.refused and self.door.refusals > 0:
+            self.door.refusals -= 1
+            self.say(self.door.refusal, b"not now", **{"Retry-After": self.door.retry_after})
+            return
         getattr(self, f"on_{self.command.lower()}")(self.door.path(self.path))
 
     def __getattr__(self, name: str) -> object:
@@ -135,13 +166,23 @@ class Handler(BaseHTTPRequestHandler):
         if self.door.hidden in path:
             self.say(403)
             return
-        self.say(404) if content is None else self.say(200, Content_Length=len(content))
+        if content is None:
+            self.say(404)
+            return
+        wanted = self.door.sums and "Want-Digest" in self.headers
+        digest = {"Digest": f"adler32={zlib.adler32(content):08x}"} if wanted else {}
+        self.say(200, **{"Content-Length": len(content), **digest})
 
     def on_get(self, path: str) -> None:
         content = self.door.files.get(path)
         self.say(404) if content is None else self.say(200, content)
 
     def on_propfind(self, path: str) -> None:
+        if path in self.door.files and self.door.unlisted not in path:
+            size = len(self.door.files[path])
+            listed = f"<D:href>{path}</D:href><D:getcontentlength>{size}</D:getcontentlength>"
+            self.say(207, f"<D:multistatus>{listed}</D:multistatus>".encode())
+            return
         if path not in self.door.folders:
             self.say(404)
             return
@@ -184,7 +225,16 @@ class Handler(BaseHTTPRequestHandler):
                 with urllib.request.urlopen(source, timeout=20) as answer:
                     content = answer.read()
                 door.changed.append(("COPY", path))
-                door.files[path] = content[: int(door.kept * len(content))]
+                if len(content) > door.most:
+                    door.files[path] = content[: door.most]
+                    self.say(201, b"failure: the disk is broken")
+                    return
+                if door.rate:
+                    with contextlib.suppress(OSError):  # the client has gone
+                        self.arrive(path, content)
+                    return
+                content = content[: int(door.kept * len(content))]
+                door.files[path] = bytes(len(content)) if door.altered else content
             else:
                 put = urllib.request.Request(str(destination), door.files[path], method="PUT")
                 urllib.request.urlopen(put, timeout=20).close()
@@ -193,20 +243,49 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.say(door.status, door.copies.encode())
 
+    def arrive(self, path: str, content: bytes) -> None:
+        """Answer at once, with markers while the bytes arrive."""
+        door, began, due = self.door, time.monotonic(), MARKED
+        self.send_response(202)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        if door.first_claim:
+            self.chunk(marker(door.first_claim))
+        while (done := int((time.monotonic() - began) * door.rate)) < len(content):
+            time.sleep(0.02)
+            door.files[path] = content[: done * door.grows]
+            if time.monotonic() - began >= due:
+                due += MARKED
+                door.marked.append(done)
+                self.chunk(marker(int(done * door.claims)))
+        door.files[path] = content[: int(door.kept * len(content))]
+        self.chunk(door.copies.encode())
+        self.wfile.write(b"0\r\n\r\n")
+
+    def chunk(self, text: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
+
+
+def marker(size: int) -> bytes:
+    lines = ["Perf Marker", "Timestamp: 1", "Stripe Index: 0", f"Stripe Bytes Transferred: {size}", "End", ""]
+    return "\n".join(lines).encode()
+
 
 @contextlib.contextmanager
-def foreign_door(pki: Path | None = None, **ways: Any) -> Iterator[Foreign]:
+def foreign_door(pki: Path | None = None, address: str = "127.0.0.1", **ways: Any) -> Iterator[Foreign]:
     """Serve by http, or by https with a certificate, for the length of a `with`."""
     door = Foreign(**ways)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Handler,), {"door": door}))
-    server.daemon_threads = True
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    kind = type("Server", (ThreadingHTTPServer,), {"address_family": family, "daemon_threads": True})
+    server = kind((address, 0), type("Own", (Handler,), {"door": door}))
     if pki:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(pki / "host.pem", pki / "host.key")
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    door.url = f"http{'s' if pki else ''}://127.0.0.1:{server.server_port}"
+    host = f"[{address}]" if family == socket.AF_INET6 else address
+    door.url = f"http{'s' if pki else ''}://{host}:{server.server_port}"
     try:
         yield door
     finally:

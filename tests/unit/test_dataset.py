@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folding of cell files, written and opened again as users open it."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,17 @@ import orjson
 import pandas as pd
 import pytest
 import xarray as xr
-from tpcsweep.data import folding, labels, reduction, tables
+from tpcsweep.analysis import comparison
+from tpcsweep.analysis.history import runs
+from tpcsweep.analysis.models.observations import observe
+from tpcsweep.data import folding, labels, opening, reduction, tables
 from tpcsweep.data.cell_files import format_content
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.importing.import_settings import TAKEN
 from tpcsweep.data.labels import about_flags, coordinates
 from tpcsweep.data.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS
 from tpcsweep.pages import figures
+from tpcsweep.pages.content import page_content
 from tpcsweep.sweeps.parameters import Parameters, quantity
 
 from tests.support import synthetic
@@ -76,6 +81,32 @@ def test_cells_that_were_measured_under_conditions_of_their_own_fold_with_the_ot
     with pytest.raises(reduction.DatasetError, match=r"conditions is .*, not absent"):
         folding.fold(two, TWO, two.values())
     assert folding.fold(two, TWO, [own, *list(two.values())[1:]]).summary.throughput.notnull().all()
+
+
+@pytest.mark.parametrize("rtt", [None, 20.0])
+def test_nothing_is_known_of_other_peoples_storage_that_they_did_not_declare(
+    tmp_path: Path, rtt: float | None
+) -> None:
+    axes = {"pair": ["a", "b"], "streams": [1, 2], "repetition": [1]}
+    for path in (specs := synthetic.write_sweep(tmp_path, axes, kind="endpoints")):
+        change(path, lambda c: c["spec"]["parameters"].update(rtt=rtt, bandwidth=None))
+    folding.write(folded := folding.fold(specs, axes), file := tmp_path / "dataset.nc")
+    summary = opening.load(file)
+    assert np.isnan(summary.bandwidth) and "not declared" in summary.bandwidth.comment
+    assert bool(np.isnan(summary.rtt)) == (rtt is None)
+    assert not {"cores", "tcp_buffer", "mtu", "loss", "layer"} & set(summary.coords)
+    assert comparison.compare(summary, summary).alignment.different == {}
+    assert "bandwidth" not in observe(summary).frame
+    assert ("rtt" in observe(summary).frame) == (rtt is not None)
+    page = page_content(summary, folded.samples, folded.transfers)
+    told = dict(page["about"]["facts"])
+    assert told["bandwidth"] == "not declared"
+    assert ("RTT" in told) == (rtt is None)
+    words = f"{json.dumps(page)} {figures.panels.common_parameters(summary)}"
+    assert "the path's" not in json.dumps(page["findings"])
+    assert "Tbit/s" not in words and "RTT 0 ms" not in words and "nan" not in words.lower()
+    assert runs.read_run("x", summary).parameters.keys() >= {"tool"}
+    assert "bandwidth" not in runs.read_run("x", summary).parameters
 
 
 def test_every_cell_is_in_its_place(sweep: Sweep, summary: xr.Dataset) -> None:

@@ -8,11 +8,14 @@ import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
-from tpcsweep.common.urls import NewFolder, made_up
+from tpcsweep.common.urls import NewFolder, folder_url, made_up
 from tpcsweep.deploying.xrootd.credentials import create_credentials
 from tpcsweep.measuring.tools.native import Copier
 from tpcsweep.measuring.tools.registry import TOOLS
@@ -27,7 +30,7 @@ from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.root import RootDoors
 from tpcsweep.testbeds.endpoints.settings import Budget, Endpoints, Login
-from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
+from tpcsweep.testbeds.endpoints.spans import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 
@@ -41,6 +44,74 @@ def settings(url: str = "davs://a.example/x", **changes: Any) -> Endpoints:
     pair = {"name": "a-b", **ends, **changes.pop("pair", {})}
     content = {"kind": "endpoints", "budget": {"bytes": MIB, "time": 60}, "max_streams": 4, "pairs": [pair]}
     return Endpoints.model_validate({**content, **changes})
+
+
+PCHAR = st.sampled_from([*"aZ09-._~!$&'()*+,;=:@", "%20", "%41", "%7e", "%C3%a9", "%25", "%2F", "%3B", "%00"])
+ODD = st.sampled_from([*' é\\{}|^`<>"\t', "日本", "\u202e"])
+NAMES = st.lists(PCHAR, min_size=1, max_size=300).map("".join) | st.lists(PCHAR | ODD, max_size=5).map(
+    "".join
+)
+HOSTS = st.sampled_from([
+    *("a", "SE.Example.org", "a.example.", "10.0.0.1", "[::1]", "[2001:DB8::a]", "a_b.c", "xn--bcher-kva.example"),
+    *("a..b", "bücher.example", "[fe80::1%25eth0]", "[::1", "-a", "a" * 64, "a." * 127 + "b", "me@a", ""),
+])  # fmt: skip
+PORTS = st.sampled_from(["", ":", ":443", ":0443", ":65535", ":0", ":65536", ":x", ":-1", ":٣"])
+URLS = st.tuples(
+    st.sampled_from(["davs", "https", "HTTPS", "http", "root", "roots", "gsiftp"]),
+    HOSTS,
+    PORTS,
+    st.lists(NAMES, max_size=4).map("/".join),
+    st.sampled_from(["", "/", "//", "?x=1", "#x"]),
+)
+
+
+@given(URLS)
+def test_every_url_has_one_form_or_is_refused_by_name(parts: tuple[str, ...]) -> None:
+    scheme, host, port, path, end = parts
+    given = f"{scheme}://{host}{port}/{path}{end}"
+    try:
+        found = folder_url(given)
+    except ValueError as error:
+        named = [
+            word for word in ("host", "user", "path", "? and #", "URL of a folder") if word in str(error)
+        ]
+        assert named, error
+        return
+    assert found == folder_url(found), "one form"
+    sent, asked = urlsplit(found), urlsplit(given)
+    assert sent.scheme == {"davs": "https"}.get(scheme, scheme.lower())
+    assert (sent.hostname, sent.port) == ((asked.hostname or "").removesuffix("."), asked.port)
+    assert unquote_to_bytes(sent.path).strip(b"/") == unquote_to_bytes(asked.path).strip(b"/")
+    assert (found.isascii() and found.isprintable() and not found.endswith("/")) or scheme.startswith("root")
+    assert len(sent.path) <= 3 * 4096 and all(len(unquote(part)) <= 255 for part in sent.path.split("/"))
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("davs://a/x y", "write x%20y"),
+        ("davs://a/é", "write %C3%A9"),
+        ("davs://a/x(1)", "write x%281%29"),
+        ("davs://bücher.example/x", "IDNA"),
+        ("davs://[fe80::1%25eth0]/x", "host or host:port"),
+        (f"davs://a/{'x' * 256}", "at most 255 bytes between slashes"),
+        (f"davs://a/{'/'.join(['x' * 200] * 20)}", "at most 3840 bytes"),
+    ],
+)
+def test_a_refused_name_comes_with_its_remedy(url: str, why: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        settings(url)
+    assert why in str(refused.value)
+
+
+def test_a_source_file_may_have_encodings_where_they_are_decoded() -> None:
+    file = "run%201/data%281%29.root"
+    settings(pair={"source": {"urls": ["davs://a.example/x"], "file": file}})
+    for ends in (("root://a/x", "root://b/y"), ("file:///x", "davs://b/y")):
+        with pytest.raises(ValidationError, match="only HTTP decodes it"):
+            settings(pair={
+                "source": {"urls": [ends[0]], "file": file}, "destination": {"urls": [ends[1]]}
+            })  # fmt: skip
 
 
 LOCAL, ROOT_URL = {"urls": ["file:///y"]}, {"urls": ["roots://b.example//y/"]}
@@ -219,10 +290,10 @@ def test_markers_split_transfers_and_show_those_under_way() -> None:
     markers = [dict(zip(("stream", "start", "time", "bytes"), row, strict=True)) for row in rows]
     # The second marker has more than the file's size.
     parts = [Span(0, 0.0, 5.0, 20), Span(0, 5.0, 10.0, 80), Span(0, 10.0, 12.0, 0)]
-    found = split(spans, markers)
+    found = split(spans, markers, 100)
     assert sorted(found) == [*parts, Span(0, 12.0, 17.0, 30), Span(1, 0.0, 7.0, 0)]
     assert known_until(found, 2) == 7.0
-    assert split(spans, []) == spans
+    assert split(spans, [], 100) == spans
 
 
 def test_streams_use_every_door_of_both_ends_by_https_without_a_slash_at_its_end() -> None:

@@ -26,7 +26,7 @@ FIGURES |= {"machine_cpu": 1.0, "machine_used": 0.5}
 
 def raised(figures: dict[str, Any], status: Any = "ok", **evidence: Any) -> set[str]:
     summary = Summary(FIGURES | figures)
-    return set(raised_flags(Evidence(status=status, summary=summary, bandwidth=1.0, **evidence)))
+    return set(raised_flags(Evidence(status=status, summary=summary, **{"bandwidth": 1.0, **evidence})))
 
 
 def test_each_flag_has_a_rule_and_each_rule_a_flag() -> None:
@@ -71,6 +71,9 @@ def test_flags_are_graded_in_the_order_of_their_bits_and_the_worst_counts(some: 
         ({"machine_used": 0.96}, {}, {"machine_saturated"}),
         ({"machine_others": 0.06, "machine_steal": 0.06}, {}, {"disturbed"}),
         ({"machine_slowed": 0.6}, {}, {"disturbed"}),
+        ({"machine_used": 0.99, "machine_others": 0.9, "machine_slowed": 0.6}, {"outside": True}, set()),
+        ({"throughput": 1e5, "throughput_average": 1e5}, {"bandwidth": math.nan}, {"implausible"}),
+        ({"throughput": 9e3, "throughput_average": 9e3}, {"bandwidth": math.nan}, set()),
         ({}, {"slow_path": True}, {"path_slow"}),
         ({"throughput": 1.03}, {}, {"beyond_path"}),
         # Nothing but what holds of every cell is said of figures that were interrupted.

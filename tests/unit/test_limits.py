@@ -49,6 +49,13 @@ def shares(
     [
         ("none_found", {}),
         ("not_visible", {"signs": dict.fromkeys(("source_quota_used", "destination_quota_used"), math.nan)}),
+        (
+            "not_visible",
+            {
+                "series": {"machine_cpu": 1.0},
+                "signs": dict.fromkeys(("source_quota_used", "destination_quota_used"), math.nan),
+            },
+        ),
         ("bandwidth", {"series": {"wire_throughput": 0.97}}),
         ("bandwidth", {"series": {"wire_throughput": 0.97, "machine_cpu": 1.0}}),
         # Others wait for their next files meanwhile, which changes nothing.

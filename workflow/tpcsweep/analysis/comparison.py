@@ -25,7 +25,7 @@ from tpcsweep.common.files import write_json
 from tpcsweep.common.numbers import CONFIDENCE, between, plain, short
 from tpcsweep.data import run_effects
 from tpcsweep.data.flags import FLAGS
-from tpcsweep.data.labels import SIMULATED
+from tpcsweep.data.labels import SIMULATED, declared_coordinates
 from tpcsweep.data.opening import load, require_dataset
 from tpcsweep.data.run_effects import NOT_COMPARABLE, SAME, VERDICTS, Overall
 from tpcsweep.data.scatter import (
@@ -204,7 +204,7 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
 
 
 def _parameters(summary: xr.Dataset) -> dict[str, list[Value]]:
-    names = (str(name) for name in summary.coords if name not in (REPETITION, "record"))
+    names = (name for name in declared_coordinates(summary) if name != REPETITION)
     return {name: summary[name].values.reshape(-1).tolist() for name in names}
 
 

@@ -25,6 +25,7 @@ Headers of packets and of TLS, and a few per cent of retransmissions explain no 
 HEADERS = 64 << 10
 """Most bytes of a transfer's requests, answers and TLS handshakes: curl 12 KiB, gfal-copy 32 KiB."""
 COUNTING = 1.005  # largest ratio of two counters that are read a millisecond apart
+LARGEST_BANDWIDTH = 10_000.0  # Gbit/s; no interface comes near
 TOLERANCE = 0.1
 """Tolerated relative excess over the possible: a path has up to 3 % more than requested, and clocks differ."""
 _NEVER_NEGATIVE = (
@@ -47,7 +48,7 @@ class Evidence:
 
     status: Status
     summary: Summary
-    bandwidth: float  # bandwidth of the path as requested, Gbit/s
+    bandwidth: float  # bandwidth of the path as requested or declared, Gbit/s; NaN if unknown
     precision: float = math.inf  # requested half width of the interval, relative to the mean
     files: int = 0  # fewest transfers of the cell
     counters: Counters | None = None
@@ -55,6 +56,7 @@ class Evidence:
     short: bool = False
     slow_path: bool = False  # whether the path has less bandwidth than requested
     broken: bool = False  # whether the deployment was unusable after the cell
+    outside: bool = False  # whether this machine neither holds nor moves the data
     usable: bool = True  # whether the figures are those of a measurement that was not interrupted
 
 
@@ -136,12 +138,14 @@ def monitoring_disagrees(cell: Evidence) -> bool:
 
 @_rule
 def machine_saturated(cell: Evidence) -> bool:
-    return _known(cell.summary.machine_used) >= BUSY
+    return not cell.outside and _known(cell.summary.machine_used) >= BUSY
 
 
 @_rule
 def disturbed(cell: Evidence) -> bool:
     """Return whether other work used the machine, or the machine was slow. Unknown values count as undisturbed."""
+    if cell.outside:
+        return False
     used_by_others = (cell.summary.machine_others or 0.0) + (cell.summary.machine_steal or 0.0)
     return used_by_others >= DISTURBED_SHARE or (cell.summary.machine_slowed or 0.0) >= SLOWED
 
@@ -174,7 +178,8 @@ def implausible(cell: Evidence) -> bool:
     counted = 1 - (summary.warmup or 0) / summary.duration if summary.duration else 1
     rates = summary.throughput * counted, summary.throughput_average or 0, summary.wire_throughput or 0
     most = 1 + TOLERANCE
-    return max(rates) > most * cell.bandwidth or (summary.machine_cpu or 0) > most
+    path = LARGEST_BANDWIDTH if math.isnan(cell.bandwidth) else cell.bandwidth
+    return max(rates) > most * path or (summary.machine_cpu or 0) > most
 
 
 @_rule

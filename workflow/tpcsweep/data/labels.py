@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -68,6 +69,12 @@ def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:
     return [flag for flag, mask in masks.items() if value & mask]
 
 
+def declared_coordinates(summary: xr.Dataset) -> list[str]:
+    """Return the names of the coordinates of cells that have a value: nobody knows one that is NaN everywhere."""
+    names = (str(name) for name in summary.coords if name != "record")
+    return [name for name in names if not pd.isna(summary[name].values).all()]
+
+
 def describe(name: str) -> Variable:
     """Return unit and meaning of an axis or fixed parameter; words and unknown names have no unit."""
     if name == REPETITION:
@@ -91,11 +98,13 @@ def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[
     if not all(value is None or isinstance(value, int | float) for value in values):
         words = ["default" if value is None else str(value) for value in values]  # NetCDF has no null text
         return np.array(words, dtype=object), attributes
+    known = quantity(name)
+    null = math.inf if known and known.null else math.nan
     if None in values:
-        attributes["comment"] = f"inf: {value_text(name, math.inf)}"
+        attributes["comment"] = f"{null}: {value_text(name, null)}"
     if all(isinstance(value, int) for value in values):
         return np.array(values, dtype=np.int64), attributes
-    numbers = [math.inf if value is None else float(value) for value in values]
+    numbers = [null if value is None else float(value) for value in values]
     return np.array(numbers), attributes
 
 

@@ -140,6 +140,7 @@ class _Cell:
                     # An hour or more longer than the cell.
                     macaroon_hours=2 + int(self._measurement.bounds[1] / 3600),
                     files=self._measurement.files,
+                    longest_pause=self._measurement.bounds[1],
                 )
                 self._client.run(request)
                 self._watch(show)
@@ -266,6 +267,7 @@ class _Cell:
             short=steady.too_short,
             slow_path=self._site.path_slow,
             broken=bool(self._broken),
+            outside=TOOLS[self._wanted.tool].place == "client" and not limits.servers_seen(samples),
             usable=not (self._refused or self._spoiled),
         )
 

@@ -132,11 +132,16 @@ def attribute(
     lossy, queued = signs["loss_used"] >= LOST, signs["queue_drops"] >= 0.5
     attribute_share("path_queue", busy * (lossy and queued))
     attribute_share("loss", busy * lossy)
-    machine = _zero(samples["machine_cpu"]) + _zero(samples["machine_steal"]) >= SATURATED
-    attribute_share("machine", np.where(machine | (_zero(samples["path_cpu"]) >= FULL), 1.0, 0.0))
-    seen = any(np.isfinite(samples[f"{side}_origin_cpu"]).any() for side in ("source", "destination"))
+    if seen := servers_seen(samples):  # otherwise only its own processes can make the client a limit
+        machine = _zero(samples["machine_cpu"]) + _zero(samples["machine_steal"]) >= SATURATED
+        attribute_share("machine", np.where(machine | (_zero(samples["path_cpu"]) >= FULL), 1.0, 0.0))
     attribute_share(NONE_FOUND if seen else NOT_VISIBLE, 1.0)
     return shares
+
+
+def servers_seen(samples: Series) -> bool:
+    """Return whether the CPU of a server was sampled, as of all servers but those of others."""
+    return any(np.isfinite(samples[f"{side}_origin_cpu"]).any() for side in ("source", "destination"))
 
 
 def binding(shares: Mapping[str, float]) -> Limit:
@@ -200,8 +205,8 @@ def growth_seconds(wanted: Parameters, rtt: float) -> float:
     file is sent, or the TCP buffer or a connection's share of the path is full.
     """
     connections = wanted.streams * wanted.tcp_streams
-    share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
-    most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
+    share = wanted.bandwidth * rtt / GBIT_PER_MS / connections  # NaN if the bandwidth is unknown
+    most = float(np.nanmin([wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share]))
     return float(tcp.growth_rounds(most, tcp.first_window(wanted.mtu))) * rtt / 1000
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.flags import FLAGS, GRADES, graded
-from tpcsweep.data.labels import STATUS, data_origin, flag_masks, flagged
+from tpcsweep.data.labels import STATUS, data_origin, declared_coordinates, flag_masks, flagged
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 from tpcsweep.pages.cell_columns import Cells, doubtful, grid_cells
 from tpcsweep.pages.contract import (
@@ -148,6 +148,7 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     """Return sweep, machine, dates, and the number of cells of each status."""
     attributes = summary.attrs
     status = summary["status"].values
+    undeclared = sorted(set(map(str, summary.coords)) - {"record", *declared_coordinates(summary)})
     measured = status != STATUS.index("not_measured")
     loud = doubtful(summary).reshape(status.shape)
     invalid = flagged(summary, *graded(FLAGS, "invalid")).values
@@ -158,7 +159,10 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
         "simulated": attributes["testbed_kind"] == "simulation",
         "from": str(attributes["measured_from"]),
         "until": str(attributes["measured_until"]),
-        "facts": [[name, str(attributes[name])] for name in _FACTS if attributes.get(name)],
+        "facts": [
+            *([name, str(attributes[name])] for name in _FACTS if attributes.get(name)),
+            *([name_text(name), value_text(name, math.nan)] for name in undeclared),
+        ],
         "comment": str(attributes.get("comment", "")),
         "references": str(attributes.get("references", "")),
         "count": int(status.size),

@@ -230,7 +230,8 @@ def _arriving(cell: Cell, seconds: float) -> int:
     """Return the largest size in bytes of a cell's files in memory, if it takes `seconds`."""
     parameters = cell.parameters
     files = count_files(parameters.layer, parameters.streams, "sparse").memory * parameters.file_size
-    return min(files, round(parameters.bandwidth * BYTES * seconds))
+    carried = math.inf if parameters.bandwidth is None else round(parameters.bandwidth * BYTES * seconds)
+    return int(min(files, carried))
 
 
 def cells_to_retry(measurements: Sequence[CellResult], share: float) -> list[int]:

@@ -34,6 +34,7 @@ KNOBS = ("cores", "origins", "streams")
 
 
 Value = str | int | float | None  # the value of a parameter, in base units
+NOT_DECLARED = "not declared"  # text of a parameter whose value nobody knows: NaN in datasets
 
 WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # the pattern of words that become parts of file names
 Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
@@ -132,6 +133,7 @@ class DeploymentParameters(Strict):
     """XRootD origins on each side; more than one need a redirector"""
     cores: Annotated[float | None, replace(units.QUOTA, null="no quota"), DEPLOYED, SIMULATED] = None
     """CPU cores of each side, shared by its origins; null: no quota"""
+    # None in grids of endpoints that do not declare the next two (`Endpoints.defaults`); measuring gets NaN.
     rtt: Annotated[float, units.ROUND_TRIP, DEPLOYED, SIMULATED] = 0.0
     """round-trip time that the path adds; 0: none"""
     bandwidth: Annotated[float, units.BANDWIDTH, DEPLOYED, SIMULATED] = 1.0
@@ -252,8 +254,10 @@ def show_value(name: str, value: Value) -> str:
 
 
 def value_text(name: str, value: Any) -> str:
-    """Return a dataset's coordinate for messages. inf is null, in the parameter's words or as no limit."""
+    """Return a coordinate for messages. inf is null, in the words of the parameter or as no limit; NaN is missing."""
     value = value.item() if hasattr(value, "item") else value  # a numpy scalar; pods may not have numpy
+    if isinstance(value, float) and math.isnan(value):
+        return NOT_DECLARED
     if isinstance(value, bool):  # sweeps have no bool axes, but datasets may be edited
         return str(value)
     if isinstance(value, float) and math.isinf(value):

@@ -16,7 +16,7 @@ import xarray as xr
 
 from tpcsweep.common.files import is_file, replacing_file
 from tpcsweep.data.flags import FLAGS, graded
-from tpcsweep.data.labels import MASKS, STATUS, about_flags, data_origin, flagged
+from tpcsweep.data.labels import MASKS, STATUS, about_flags, data_origin, declared_coordinates, flagged
 from tpcsweep.data.opening import load, open_group
 from tpcsweep.data.places import SUFFIX
 from tpcsweep.data.scatter import Floats
@@ -93,9 +93,9 @@ def read_run(file: str, summary: xr.Dataset) -> Run:
     axes = [str(name) for name in summary["throughput"].dims if name != REPETITION]
     several = [name for name in axes if summary.sizes[name] > 1]
     parameters = {
-        str(name): summary[name].values.reshape(-1).tolist()[0]
-        for name in summary.coords
-        if name not in (*several, REPETITION, "record")
+        name: summary[name].values.reshape(-1).tolist()[0]
+        for name in declared_coordinates(summary)
+        if name not in (*several, REPETITION)
     }
     started = summary["started"].values.astype("datetime64[ns]")
     return Run(

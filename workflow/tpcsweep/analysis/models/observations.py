@@ -125,6 +125,8 @@ def observe(ds: xr.Dataset, most: int = LARGEST_FULL_FIT) -> Observations:
         raise NothingMeasuredError("the dataset has no cell with the status ok and a throughput")
     # The axes in the dataset's order, then coordinates along them, such as the host of a record.
     names = dict.fromkeys(map(str, (*ds["throughput"].dims, *ds.coords)))
+    undeclared = frame.columns[frame.isna().all()]
+    frame = frame.drop(columns=[name for name in names if name in undeclared])
     parameters = [name for name in names if name in frame and name != REPETITION]
     numbers = [name for name in parameters if pd.api.types.is_numeric_dtype(frame[name])]
     frame[numbers] = frame[numbers].astype(float)

@@ -26,7 +26,7 @@ from tpcsweep.data.opening import load
 from tpcsweep.data.variables import TABLES, Variable
 from tpcsweep.sweeps.parameters import KNOBS, value_text
 from tpcsweep.sweeps.problems import ConfigurationError, Problem, validated
-from tpcsweep.sweeps.units import FRACTION, RATE, RTT, show
+from tpcsweep.sweeps.units import FRACTION, RATE, show
 
 FORMAT = 1
 
@@ -139,13 +139,19 @@ def recommend(
     wanted_shares = {float(f"{share * bandwidth:.3g}") for share in SHARES}
     targets = sorted(wanted_shares | (set() if question.target is None else {question.target}))
     connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", DEFAULTS["tcp_streams"]))
+    declared = question.rtt is not None or "rtt" in {*model.domain.ranges, *model.domain.fixed}
     rows = []
     for rtt, grid in grids.items():
         tables = evaluate(model, grid, sure, targets)
         for wanted, table in zip(targets, tables, strict=True):
             one = Plan(wanted, sure, model.name, given, table, table.iloc[:0])
             best = next(row for row in (one.cheapest, one.surest, one.largest) if row is not None)
-            about = {"rtt": rtt, "target": wanted, "tcp_streams": connections, "reached": one.reached}
+            about = {
+                "rtt": rtt if declared else math.nan,
+                "target": wanted,
+                "tcp_streams": connections,
+                "reached": one.reached,
+            }
             rows.append({**best, **about})
     return pd.DataFrame(rows)[list(COLUMNS)]
 
@@ -190,7 +196,7 @@ def recommendations_table(answer: Answer) -> RenderableType:
     rows = Table(*heads, box=SIMPLE_HEAD)  # it fits 80 columns
     for row in answer.table.to_dict("records"):
         rows.add_row(
-            show(row["rtt"], RTT),
+            value_text("rtt", row["rtt"]),
             show(row["target"], RATE) + ("" if row["reached"] else " not reached"),
             str(row["streams"]),
             str(row["origins"]),

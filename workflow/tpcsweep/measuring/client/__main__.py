@@ -29,9 +29,10 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 from tpcsweep.measuring.client.client_process import ClientRun, ToolRefusedError
-from tpcsweep.measuring.tools.http_tpc import Progress
+from tpcsweep.measuring.tools.http_tpc import Progress, wished_pause
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import (
     READY,
@@ -186,6 +187,7 @@ class Streams:
         self.folder = folder
         self.processes = ToolProcesses(self.tool.environment(self.credentials, folder))
         self.stopping = asyncio.Event()
+        self.paused_until: dict[str, float] = {}  # by door, monotonic
         self.task = asyncio.create_task(self._all())
 
     async def _all(self) -> None:
@@ -207,18 +209,32 @@ class Streams:
         """Transfer until all files are done, or it is stopped or gives up; return whether all are done."""
         number = failures = done = 0
         pause = PAUSE
-        while not self.stopping.is_set() and failures < GIVE_UP_AFTER and done != self.run.files:
+        door = urlsplit(self.run.transfer(stream, 0).ends[0]).netloc
+        while failures < GIVE_UP_AFTER and done != self.run.files:
+            # Meanwhile the door may ask another stream for a longer pause.
+            while (left := self.paused_until.get(door, 0.0) - time.monotonic()) > 0:
+                if left > self.run.longest_pause or await self._stopped_within(left):
+                    return False
+            if self.stopping.is_set():
+                break
             failure = await self._transfer(stream, number, copy)
             if failure is None:
                 failures, done, pause = 0, done + 1, PAUSE
             else:
                 failures += 1
                 pause = min(4 * pause, LONGEST_PAUSE) if BUSY.search(failure) else PAUSE
-                if failures < GIVE_UP_AFTER:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self.stopping.wait(), pause)
+                if (wished := wished_pause(failure)) is not None:
+                    until = time.monotonic() + max(wished, PAUSE)
+                    self.paused_until[door] = max(until, self.paused_until.get(door, 0.0))
+                elif failures < GIVE_UP_AFTER and await self._stopped_within(pause):
+                    break
             number += 1
         return done == self.run.files
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stopping.wait(), seconds)
+        return self.stopping.is_set()
 
     async def _transfer(self, stream: int, number: int, copy: MakeCopy) -> str | None:
         start, name = time.monotonic(), self.run.destination_name(stream, number)

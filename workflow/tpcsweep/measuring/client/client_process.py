@@ -36,6 +36,9 @@ class ClientRun:
     folders: Sequence[str] = ("", "")  # folders with the files on the servers of source and destination
     encryption: str = "usual"
     authorization: str = "usual"
+    longest_pause: float = (
+        3600.0  # s that a stream waits for a door that asks for a pause; a longer one ends it
+    )
     macaroon_hours: int = 1  # validity of macaroons that a tool requests once for all transfers
 
     @property

@@ -9,16 +9,18 @@ from pathlib import Path
 from tpcsweep.common import processes
 from tpcsweep.measuring.tools.http_tpc import (
     MACAROON_TYPE,
+    Progress,
     common_headers,
     copy_succeeded,
     end_headers,
     macaroon_request,
     parse_macaroon,
+    wish,
 )
 from tpcsweep.measuring.tools.tool import LONGEST, Credentials, Program, Transfer, first_line
 
-_STATUS = re.compile(r"^HTTP status (\d{3})$", re.MULTILINE)
-"""The line that curl writes after the body of its last answer."""
+_STATUS = re.compile(r"^HTTP status (\d{3})(?: retry-after \[(.*)\] date \[(.*)\])?$", re.MULTILINE)
+"""The line that curl writes after the body of its last answer, before 7.84 without the headers."""
 
 
 class Curl(Program):
@@ -57,13 +59,14 @@ class Curl(Program):
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         """Return a COPY to the active end; macaroons come from a file, never from the command line."""
         active = transfer.ends[0]
-        headers = [*_lines(end_headers(transfer)), f"@{folder / 'headers'}"]
-        copy = ["-X", "COPY", *(word for line in headers for word in ("-H", line))]
+        sent = [*_lines(end_headers(transfer)), f"@{folder / 'headers'}"]
+        copy = ["-X", "COPY", *(word for line in sent for word in ("-H", line))]
         # --location-trusted follows a redirector's 307 and sends the token there too, but never from https to http.
         # --no-buffer shows performance markers when they arrive.
         protocols = "=https" if active.startswith("https:") else "=http,https"
         trusted = ["--no-buffer", "--location-trusted", "--proto-redir", protocols]
-        trusted += ["--write-out", "\nHTTP status %{http_code}\n"]
+        headers = "retry-after [%header{retry-after}] date [%header{date}]"
+        trusted += ["--write-out", f"\nHTTP status %{{http_code}} {headers}\n"]
         return [*self._curl(credentials), *trusted, *copy, active]
 
     def _curl(self, credentials: Credentials) -> list[str]:
@@ -71,14 +74,18 @@ class Curl(Program):
 
     def failure(self, returncode: int, output: str) -> str | None:
         found = _STATUS.search(output)
-        status, body = (int(found[1]), output.replace(found[0], "")) if found else (0, output)
-        result = re.search(r"^success:.*", body, re.MULTILINE)
-        if returncode == 0 and copy_succeeded(status, result[0] if result else body.strip()):
+        status, text = (int(found[1]), output.replace(found[0], "")) if found else (0, output)
+        body, _, _ = text.partition("curl: (")  # curl's own message follows if the body does not end
+        progress = Progress()
+        progress.feed(body.encode())
+        result = progress.last.decode()
+        if returncode == 0 and copy_succeeded(status, result):
             return None
-        # The reason may have several lines, and curl's own message follows if the body does not end.
-        reported = re.search(r"^failure:.*?(?=curl: \(|\Z)", body, re.MULTILINE | re.DOTALL)
-        words = body if body.strip() else output.strip()
-        reason = " ".join(reported[0].split())[:LONGEST] if reported else self.failure_reason(words)
+        reason = (
+            result[:LONGEST] if progress.failed else self.failure_reason(text if text.strip() else output)
+        )
+        if found and status >= 400:
+            reason = f"HTTP {status}{wish(status, found[2] or '', found[3] or '')}: {reason}"
         return f"exit code {returncode}: {reason}"
 
     def versions(self) -> dict[str, str]:

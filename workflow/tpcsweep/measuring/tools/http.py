@@ -102,6 +102,8 @@ class Connections:
         target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         length = {"Content-Length": str(len(body))} if body else {}
         fields = {"Host": parts.netloc, **headers, **length}
+        if not target.isascii() or not target.isprintable() or " " in target:
+            raise HttpError(f"{target[:100]!r} has a character that HTTP does not allow")
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
         server = f"{parts.scheme}://{parts.netloc}"
         reader, writer = await self._connection(server)

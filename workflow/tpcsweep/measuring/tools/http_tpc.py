@@ -6,6 +6,10 @@ The protocol is "HTTP Third Party Copy" of the WLCG's DOMA group, as in XRootD 5
 
 import json
 import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 
 from tpcsweep.measuring.tools.tool import Credentials, Transfer
 
@@ -101,11 +105,53 @@ def _result_lines(before: list[bytes], line: bytes) -> list[bytes]:
     return [*before, line.strip()] if before and before[0].startswith(_FAILURE) else [line.strip()]
 
 
-def failure(status: int, reason: str, last: bytes) -> str | None:
-    """Return why a COPY failed, by its status and the last line of its body, or None if it succeeded."""
+def failure(
+    status: int, reason: str, last: bytes, headers: Mapping[str, str] = MappingProxyType({})
+) -> str | None:
+    """Return why a COPY failed, or None if it succeeded.
+
+    `headers` are the answer's by lower-case names, and `last` is the last line of its body.
+    """
     result = last.decode(errors="replace").strip()
     if copy_succeeded(status, result):
         return None
     if not 200 <= status < 300:
-        return f"HTTP {status} {reason}: {result}"
+        asked = wish(status, headers.get("retry-after", ""), headers.get("date", ""))
+        return f"HTTP {status} {reason}{asked}: {result}"
     return result if last.startswith(_FAILURE) else f"the answer ends without a result: {result}"
+
+
+BUSY = (429, 503)
+"""Statuses by which a server asks for fewer requests (RFC 6585, 4; RFC 9110, 15.6.4)."""
+_WISH = re.compile(r"asks for a pause of (\d+) s\b")
+
+
+def pause_seconds(retry_after: str, date: str = "") -> float | None:
+    """Return the seconds of a header `Retry-After`, which has seconds or a time (RFC 9110, 10.2.3); None without one.
+
+    `date` is the header of the same answer: the server's clock may differ from this machine's.
+    """
+    if re.fullmatch(r"[0-9]{1,9}", retry_after):
+        return float(retry_after)
+    until = _time(retry_after)
+    return max(0.0, (until - (_time(date) or datetime.now(UTC))).total_seconds()) if until else None
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def wish(status: int, retry_after: str, date: str) -> str:
+    """Return the pause that a busy server asks for in words, for messages of failures; "" for none."""
+    seconds = pause_seconds(retry_after, date) if status in BUSY else None
+    return "" if seconds is None else f", asks for a pause of {seconds:.0f} s"
+
+
+def wished_pause(failure: str) -> float | None:
+    """Return the seconds in a message that `wish` was added to; None without them."""
+    found = _WISH.search(failure)
+    return float(found[1]) if found else None

@@ -66,7 +66,7 @@ class Copier:
             return await self._copied(active, copy_headers(transfer, *tokens), on_marker)
         except TimeoutError:
             return f"{server} has not answered for {PATIENCE:.0f} s"
-        except (HttpError, OSError) as error:
+        except (HttpError, OSError, ValueError) as error:  # a ValueError of a redirection that is no URL
             return f"{server}: {error}"
 
     async def _copied(self, url: str, headers: dict[str, str], on_marker: OnMarker) -> str | None:
@@ -86,7 +86,7 @@ class Copier:
                 if not progress.failed:  # StoRM WebDAV ends no body that reports a failed push
                     raise
             if not (target := head.redirection(url)):
-                return failure(head.status, head.reason, progress.last)
+                return failure(head.status, head.reason, progress.last, head.headers)
             first, url = url, target
             if urlsplit(url).scheme not in {"https", urlsplit(first).scheme}:
                 raise HttpError(f"redirected to {urlsplit(url).scheme}, where a credential would be readable")

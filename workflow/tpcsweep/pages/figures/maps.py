@@ -365,7 +365,7 @@ def draw_lines(
     palette = colours(grid.size(grid.y))
     top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
     single = "bandwidth" in summary and not summary["bandwidth"].dims
-    bandwidth = float(summary["bandwidth"]) if single else np.inf
+    bandwidth = float(summary["bandwidth"].fillna(np.inf)) if single else np.inf
     bounded = bandwidth <= 2 * top  # a line far above the others would make them unreadable
     for axes, where in panels:
         _lines(axes, grid, where, palette)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of transfers that a tool reports as ended: their size at the destination is asked, then they are deleted."""
+"""Files of ended transfers: their size at the destination is asked, a checksum if wanted, and they are deleted."""
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -20,35 +20,40 @@ class Arrivals:
     def __init__(self, door: Doors) -> None:
         self._door = door
         self._pool = ThreadPoolExecutor(WORKERS, "arrivals")
-        self.unseen: Counter[str] = Counter()
-        """Reasons why sizes could not be asked, with the number of files."""
 
-    def look(self, event: Event, file: OwnFile, size: int) -> "Future[Event]":
-        """Begin to delete a file; return its event: a failure if the size was another, `left` if the file remains."""
-        return self._pool.submit(self._looked, event, file, size)
+    def look(self, event: Event, file: OwnFile, size: int, adler32: int | None = None) -> "Future[Event]":
+        """Begin to delete a file; return its event: a failure if the file is another, `left` if it remains.
 
-    def _looked(self, event: Event, file: OwnFile, size: int) -> Event:
-        failure, left = event["failure"] or self._failure(file, size), ""
+        Without `adler32`, the checksum of the source, sizes alone are compared.
+        """
+        return self._pool.submit(self._looked, event, file, size, adler32)
+
+    def _looked(self, event: Event, file: OwnFile, size: int, adler32: int | None) -> Event:
+        failure, left = event["failure"] or self._failure(file, size, adler32), ""
         try:
             self._door.delete(file)
         except DoorError as error:
             left = str(error)
         return {**event, "failure": failure, "left": left}
 
-    def _failure(self, file: OwnFile, size: int) -> str | None:
+    def _failure(self, file: OwnFile, size: int, adler32: int | None) -> str | None:
+        """Return why a file that was reported as a success does not count, or None."""
+        reported = "the copy was reported as a success, but"
         try:
-            if (found := self._door.size(file.url)) not in (size, -1):
+            if (found := self._door.size(file.url)) != size:
                 time.sleep(SETTLE)
                 found = self._door.size(file.url)
-        except DoorError as error:
-            self.unseen[str(error).replace(file.name, "…")] += 1
-            return None
-        if found == -1:
-            self.unseen["the server tells no size"] += 1
-        if found in (size, -1):
-            return None
-        has = "no such file" if found is None else f"{found} of {size} bytes"
-        return f"the copy was reported as a success, but the destination has {has}"
+            if found == -1:
+                return f"{reported} the destination reports no size of the file"
+            if found != size:
+                has = "no such file" if found is None else f"{found} of {size} bytes"
+                return f"{reported} the destination has {has}"
+            if adler32 is not None and (other := self._door.adler32(file.url)) != adler32:
+                return f"{reported} the destination has adler32 {other:08x}, and the source {adler32:08x}"
+        except (DoorError, LookupError) as error:
+            words = str(error.args[0]).replace(file.name, "…")
+            return f"{reported} its file at the destination could not be asked for: {words}"
+        return None
 
     def close(self) -> None:
         self._pool.shutdown()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to a door of an endpoint, for every protocol. Error texts contain no tokens."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from tpcsweep.common.urls import MadeFolder, NewFolder, OwnFile
+from tpcsweep.common.urls import MadeFolder, NewFolder, OwnFile, is_own
 from tpcsweep.testbeds.endpoints.fixes import explained
 
 PATIENCE = 60.0  # timeout of a door that sends no byte, s
@@ -43,8 +44,16 @@ class Doors(ABC):
         """Return the size of a file, None if it is missing, or -1 if the server does not report its size."""
 
     @abstractmethod
+    def entries(self, folder: str) -> list[str] | None:
+        """Return the names in a folder, None if it is missing."""
+
     def lists(self, folder: str) -> bool:
         """Return whether a folder can be listed, False if it is missing."""
+        return self.entries(folder) is not None
+
+    def other_runs(self, folder: str) -> list[str]:
+        """Return the names of folders of tpcsweep's in a configured folder, of this and other machines."""
+        return [name for name in self.entries(folder) or () if is_own(name)]
 
     @abstractmethod
     def download(self, url: str) -> bytes: ...
@@ -52,6 +61,13 @@ class Doors(ABC):
     @abstractmethod
     def checksum(self, url: str) -> str:
         """Return the server's checksum, such as adler32=0a1b2c3d. Raises LookupError if it has none."""
+
+    def adler32(self, url: str) -> int:
+        """Return the server's adler32 of a file. Raises LookupError if it has none."""
+        reported = self.checksum(url)
+        if not (found := re.search(r"adler32[=: ]([0-9a-f]{1,8})\b", reported, re.IGNORECASE)):
+            raise LookupError(f"the server has no adler32, but {reported or 'none'}")
+        return int(found[1], 16)
 
     def make_folder(self, folder: NewFolder) -> MadeFolder:
         """Create a folder, and return it. The server must report that it is new and empty."""

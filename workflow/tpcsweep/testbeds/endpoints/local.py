@@ -34,9 +34,9 @@ class LocalDoors(Doors):
         with _path(url) as path:
             return path.stat().st_size if path.exists() else None
 
-    def lists(self, folder: str) -> bool:
+    def entries(self, folder: str) -> list[str] | None:
         with _path(folder) as path:
-            return path.is_dir()
+            return [file.name for file in path.iterdir()] if path.is_dir() else None
 
     def _make(self, folder: NewFolder) -> None:
         with _path(folder.url) as path:
@@ -61,8 +61,7 @@ class LocalDoors(Doors):
             return True
 
     def names(self, folder: NewFolder) -> list[str] | None:
-        with _path(folder.url) as path:
-            return [file.name for file in path.iterdir()] if path.exists() else None
+        return self.entries(folder.url)
 
     def _remove(self, folder: NewFolder) -> None:
         with _path(folder.url) as path:

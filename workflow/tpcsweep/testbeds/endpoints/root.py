@@ -38,8 +38,9 @@ class RootDoors(Doors):
         size = re.search(r"^Size:\s+(\d+)", found or "", re.MULTILINE)
         return int(size[1]) if size else None
 
-    def lists(self, folder: str) -> bool:
-        return self._asked(folder, "ls") is not None
+    def entries(self, folder: str) -> list[str] | None:
+        found = self._asked(folder, "ls")
+        return None if found is None else [line.rpartition("/")[2] for line in found.splitlines()]
 
     def _make(self, folder: NewFolder) -> None:
         # Some servers answer mkdir for an existing folder as if they had created it.
@@ -65,8 +66,7 @@ class RootDoors(Doors):
         return self._asked(file.url, "rm") is not None
 
     def names(self, folder: NewFolder) -> list[str] | None:
-        found = self._asked(folder.url, "ls")
-        return None if found is None else [line.rpartition("/")[2] for line in found.splitlines()]
+        return self.entries(folder.url)
 
     def _remove(self, folder: NewFolder) -> None:
         self._asked(folder.url, "rmdir")

@@ -22,9 +22,6 @@ from tpcsweep.sweeps.testbed_settings import Given, Settings
 if TYPE_CHECKING:
     from tpcsweep.sweeps.sweep import Cell, Grid
 
-UNKNOWN_BANDWIDTH = 10_000.0
-"""Bandwidth in Gbit/s of pairs that declare none; larger than any path, so no result is implausible."""
-
 
 def _url(text: str) -> str:
     try:
@@ -114,6 +111,8 @@ class EndpointPair(Strict):
                 yield (role, "urls"), "a local folder and other URLs", "one URL for a local folder"
             if end.local and end.credentials:
                 yield (role, "credentials"), "credentials of a local folder", "those of the other end alone"
+        if self.source.file and "%" in self.source.file and (self.source.local or "root" in self.protocols):
+            yield ("source", "file"), self.source.file, "a name without %XX: only HTTP decodes it"
         if self.destination.local and "root" in self.protocols:
             yield ("source", "urls"), "root:// to a local folder", "davs:// or https://, for davix-get"
 
@@ -161,6 +160,8 @@ class Endpoints(Settings):
     """largest number of concurrent transfers"""
     credentials: Login = Field(default_factory=Login)
     """credentials for ends without their own; none: anonymous access"""
+    checksums: bool = False
+    """whether the adler32 of each destination file is compared with its source's; servers then read files again"""
     ca: Text | None = None
     """CA file, or folder such as /etc/grid-security/certificates; null: those of the system"""
 
@@ -206,16 +207,10 @@ class Endpoints(Settings):
         return {side: " ".join(getattr(pair, side).urls) for side in ("source", "destination") if pair}
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
-        """Return the first pair, RTT and bandwidth if all pairs declare the same, and random content."""
-        rtts, bandwidths = ({getattr(pair, name) for pair in self.pairs} for name in ("rtt", "bandwidth"))
-        known = max((pair.bandwidth or UNKNOWN_BANDWIDTH) for pair in self.pairs)
-        rtt = rtts.pop() if len(rtts) == 1 else None
-        return {
-            "pair": self.pairs[0].name,
-            "rtt": rtt or 0.0,
-            "bandwidth": bandwidths.pop() or known if len(bandwidths) == 1 else known,
-            "source_content": "random",
-        }
+        """Return the first pair, RTT and bandwidth or None unless all pairs declare the same, and random content."""
+        declared = {name: {getattr(pair, name) for pair in self.pairs} for name in ("rtt", "bandwidth")}
+        known = {name: values.pop() if len(values) == 1 else None for name, values in declared.items()}
+        return {"pair": self.pairs[0].name, **known, "source_content": "random"}
 
     def most_bytes(self, grid: Grid) -> float:
         """Return the most bytes that a sweep transfers without failures; inf if nothing limits them."""

@@ -7,100 +7,57 @@ import math
 import os
 import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.numbers import BYTES
-from tpcsweep.common.urls import MadeFolder
+from tpcsweep.common.urls import MadeFolder, OwnFile
+from tpcsweep.deploying.linux.cgroups import USAGE
+from tpcsweep.deploying.linux.kernel_counters import Process, ProcessTable, with_descendants
 from tpcsweep.measuring.client.client_process import Channel, Event
 from tpcsweep.measuring.machine import Machine
 from tpcsweep.measuring.sampler import LocalTargets, Readings, Sampler, Table, Totals
+from tpcsweep.measuring.tools.http_tpc import wished_pause
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.arrivals import Arrivals, ArrivalsClient
 from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
 from tpcsweep.testbeds.endpoints.ledger import LINGER
 from tpcsweep.testbeds.endpoints.local import local_path
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Login
+from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors, door_of
+from tpcsweep.testbeds.endpoints.spans import Markers, Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import Spending
-from tpcsweep.testbeds.node.program_counters import Target
-
-
-class Span(NamedTuple):
-    """A transfer or a part of it in CLOCK_MONOTONIC time, with the number of arrived bytes."""
-
-    stream: int
-    start: float
-    end: float
-    size: int
-
-
-def arrived(times: np.ndarray[Any, Any], spans: list[Span]) -> np.ndarray[Any, Any]:
-    """Return the bytes that had arrived at `times`, (times,); the bytes of each span arrive evenly."""
-    if not spans:
-        return np.zeros(len(times))
-    table = np.array(spans, dtype=float)
-    starts, ends = table[:, 1], np.maximum(table[:, 2], table[:, 1] + 1e-6)
-    rates = table[:, 3] / (ends - starts)
-    edges, changes = np.concatenate([starts, ends]), np.concatenate([rates, -rates])
-    order = np.argsort(edges, kind="stable")
-    edges, rate = edges[order], np.cumsum(changes[order])
-    grown = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(edges))])
-    return np.asarray(np.interp(times, edges, grown))
-
-
-def known_until(spans: list[Span], streams: int) -> float:
-    """Return the time until which the bytes of all streams are known.
-
-    It is the smallest end time of the streams' last spans, because later bytes are not yet visible; -inf until every
-    stream has one.
-    """
-    last: dict[int, float] = {}
-    for span in spans:
-        last[span.stream] = max(span.end, last.get(span.stream, -math.inf))
-    return min(last.values()) if len(last) == streams else -math.inf
-
-
-def split(spans: list[Span], markers: Iterable[Event]) -> list[Span]:
-    """Return the parts of transfers between performance markers, and those under way until their last marker.
-
-    A failed transfer remains whole, without bytes.
-    """
-    points: dict[tuple[int, float], list[tuple[float, int]]] = defaultdict(list)
-    for marker in markers:
-        points[marker["stream"], marker["start"]].append((marker["time"], marker["bytes"]))
-    for span in spans:
-        known = points[span.stream, span.start]
-        known[:] = [
-            *((time, min(count, span.size)) for time, count in known if span.size),
-            (span.end, span.size),
-        ]
-    return [
-        Span(stream, begin, end, after - before)
-        for (stream, start), known in points.items()
-        for (begin, before), (end, after) in pairwise([(start, 0), *known])
-    ]
+from tpcsweep.testbeds.node.program_counters import Programs, Target
 
 
 class OutsideSampler(Sampler):
     """Sampler of the client's machine, with byte counts from completed files and performance markers."""
 
     def __init__(self, site: EndpointsSite, interval: float) -> None:
-        super().__init__([LocalTargets({"client": Target(site.machine).read})], interval)
+        client = Target(site.machine, site.programs)
+        super().__init__([LocalTargets({"client": client.read})], interval)
         self._site = site
+
+    def __exit__(self, kind: object = None, *others: object) -> None:
+        super().__exit__(kind, *others)
+        if kind is None:
+            self._site.confirm_markers()
 
     def readings(self) -> Readings:
         """Return the readings until `known_until`; before that time is known, all readings without bytes."""
-        read, spans = super().readings(), split(self._site.spans, list(self._site.markers))
+        read, spans = super().readings(), self._site.known_spans(strict=not self._within)
         limit = known_until(spans, self._site.streams)
         names, rows = read.tables["client"]
         if math.isfinite(limit):
@@ -124,16 +81,22 @@ class EndpointsSite:
     private: Path
     logins: dict[str, Login]
     spending: Spending
+    shared: SharedDoors
+    max_streams: int
+    stage: Callable[[str], object]
     provenance: dict[str, Any]
     rtt_idle: float = math.nan  # the declared RTT in ms; NaN if unknown
     streams: int = 1
     spans: list[Span] = field(default_factory=list)  # ended transfers of the cell
-    markers: list[Event] = field(default_factory=list)
-    """Performance markers of the cell, which the client's listener adds."""
+    markers: Markers = field(default_factory=Markers)
     bandwidth_found: float | None = None
     path_slow: bool = False
-    client_cores: float = math.nan
+    client_cores: float = field(default_factory=lambda: float(len(os.sched_getaffinity(0))))
+    checksums: bool = False
+    """Whether the adler32 of each file is compared with that of its source."""
+    _copy_mode: str = "pull"
     _size: int = 0
+    _adler32: int | None = None  # of the source file, if checksums are compared
     _files: int | None = None
     _began: float = math.inf
     _problems: list[str] = field(default_factory=list)
@@ -142,17 +105,45 @@ class EndpointsSite:
     def __post_init__(self) -> None:
         """Wait until the client is ready. Raises ClientError."""
         self._arrivals = Arrivals(self.doors["destination"])
-        self._client = ArrivalsClient(self.channel, self.markers.append, self._look)
+        self._proc = os.open("/proc", os.O_RDONLY | os.O_CLOEXEC)
+        table = ProcessTable()
 
-    def begin(self, wanted: Parameters, files: int | None) -> None:
-        """Prepare a cell: renew tokens, and forget the previous cell's transfers."""
+        def client() -> dict[int, Process]:
+            known = table.read()
+            return {pid: known[pid] for pid in with_descendants([self.process.pid], known)}
+
+        def used(keys: Collection[str]) -> dict[str, float]:
+            seconds = sum(process.seconds for process in client().values())
+            return {key: seconds if key == USAGE else 0.0 for key in keys}
+
+        self.programs = Programs("client", used, self._proc, client)
+        self._client = ArrivalsClient(self.channel, self.markers.all.append, self._look)
+
+    @contextmanager
+    def turn(self, wanted: Parameters, how: Measurement) -> Iterator[None]:
+        """Prepare a cell, and use the doors for the length of a `with`, as soon as they and other runs allow it.
+
+        Raises BrokenError, of which BusyDoorError if a door asks for a long pause.
+        """
+        counts = Counter(
+            door
+            for stream in range(wanted.streams)
+            for door in {*map(door_of, self.pair.doors[stream % len(self.pair.doors)])} - {""}
+        )
+        self.shared.await_pauses(counts, self.stage, self.spending.check)
+        with self.shared.streams(counts, self.max_streams, self.stage, self.spending.check):
+            self._begin(wanted, how.files)
+            yield
+
+    def _begin(self, wanted: Parameters, files: int | None) -> None:
+        """Renew tokens, and forget the previous cell's transfers."""
         try:
             secrets.renew(self.private, self.logins)
         except secrets.CredentialError as error:
             raise BrokenError(str(error)) from error
         self.streams, self._size, self._files, self.spans = wanted.streams, wanted.file_size, files, []
-        self.markers.clear()
-        self._arrivals.unseen.clear()
+        self._copy_mode = wanted.copy_mode
+        self.markers.begin_cell()
         self.spending.begin_cell()
         self._began = time.monotonic()
 
@@ -185,14 +176,18 @@ class EndpointsSite:
                 if (found := door.size(url)) != size:
                     size_found = "no such file" if found is None else f"{found} bytes"
                     raise BrokenError(f"{url}: {size_found}: file_size must be the size of the source file")
-                return name
-            file = made.file(f"{content}.{size}")
-            if door.size(file.url) != size:
-                self.spending.add(size)
-                door.upload(file, lambda: random_blocks(size), size)
+            else:
+                file = made.file(f"{content}.{size}")
+                name, url = file.name, file.url
+                if door.size(url) != size:
+                    self.spending.add(size)
+                    door.upload(file, lambda: random_blocks(size), size)
+            self._adler32 = door.adler32(url) if self.checksums else None
         except DoorError as error:
             raise BrokenError(f"the source file cannot be uploaded: {error}") from error
-        return file.name
+        except LookupError as error:
+            raise BrokenError(f"{url}: checksums: {error.args[0]}. Fix: set checksums to false") from error
+        return name
 
     def sampler(self, interval: float) -> OutsideSampler:
         return OutsideSampler(self, interval)
@@ -203,30 +198,56 @@ class EndpointsSite:
 
     def _look(self, event: Event) -> Future[Event]:
         """Ask the size of an ended transfer's file through its own door, and delete it, in the background."""
+        return self._arrivals.look(event, self._file(event), self._size, self._adler32)
+
+    def _file(self, event: Event) -> OwnFile:
+        """Return the destination file of a transfer, at the door of its stream."""
         doors = self.pair.doors
-        folder = self.made["destination"].at(doors[event["stream"] % len(doors)][1])
-        return self._arrivals.look(event, folder.file(event["name"]), self._size)
+        return self.made["destination"].at(doors[event["stream"] % len(doors)][1]).file(event["name"])
 
     def received(self, event: Event) -> Arrival:
         """Record a transfer whose file was looked at."""
         size = 0 if event["failure"] else self._size
+        if (wished := wished_pause(event["failure"] or "")) is not None:
+            self.shared.ask_pause(
+                door_of(self._marking[event["stream"]]), wished - (time.monotonic() - event["end"])
+            )
         self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
         return Arrival(None, size)
 
-    def unseen(self) -> str:
-        """Return how many files of the cell have a size that could not be asked, with a reason; "" for none."""
-        if not (unseen := self._arrivals.unseen):
-            return ""
-        [(reason, _)] = unseen.most_common(1)
-        return f"the size of {unseen.total()} files at the destination could not be asked: {reason}"
+    @property
+    def doubts(self) -> list[str]:
+        """Reasons why performance markers of the cell do not count."""
+        return self.markers.doubts(self._marking)
+
+    @property
+    def _marking(self) -> dict[int, str]:
+        """Return the URL that sends the performance markers of each stream."""
+        doors, active = self.pair.doors, 1 if self._copy_mode == "pull" else 0
+        return {stream: doors[stream % len(doors)][active] for stream in range(self.streams)}
+
+    def known_spans(self, *, strict: bool) -> list[Span]:
+        """Return the transfers, divided at believed markers; see `Markers.believed` for `strict`."""
+        self.markers.compare(self._marking, self.spans, self._size)
+        return split(self.spans, self.markers.believed(self._marking, strict=strict), self._size)
+
+    def confirm_markers(self) -> None:
+        """Ask the destination for the size of a file under way of each door whose markers nothing has confirmed."""
+        self.markers.compare(self._marking, self.spans, self._size)
+        for door, marker in self.markers.open_questions(self._marking, self.spans).items():
+            try:
+                found = self.doors["destination"].size(self._file(marker).url)
+            except DoorError:
+                found = None
+            self.markers.confirm(door, marker, found)
 
     def present(self) -> dict[str, Arrival]:
-        """Return the transfers under way that had a performance marker, as if bytes had arrived since their start."""
+        """Return the transfers under way that had a believed marker, as if bytes had arrived since their start."""
         ended = {(span.stream, span.start) for span in self.spans}
         return {
-            marker["name"]: Arrival(marker["start"], marker["bytes"])
-            for marker in self.markers
+            marker["name"]: Arrival(marker["start"], min(marker["bytes"], self._size))
+            for marker in self.markers.believed(self._marking, strict=True)
             if (marker["stream"], marker["start"]) not in ended
         }
 
@@ -275,6 +296,7 @@ class EndpointsSite:
         self.spending.save()
         self._arrivals.close()
         self.machine.close()
+        os.close(self._proc)
 
 
 def random_blocks(size: int) -> Iterator[bytes]:

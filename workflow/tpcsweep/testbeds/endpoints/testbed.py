@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from tpcsweep.common import processes, signals
+from tpcsweep.common.numbers import counted
 from tpcsweep.common.urls import MadeFolder, NewFolder, made_up
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.measuring import cell, provenance
@@ -32,6 +33,7 @@ from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
+from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors, door_of
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
@@ -57,6 +59,9 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     used = ledger.place() / f"{request.testbed}.{request.sweep}.spent"
     spending = Spending(used, f"{run.pid} {run.create_time()}", settings.budget, request.testbed)
     spending.check()
+    shared = SharedDoors(ledger.place(), request.testbed)
+    urls = (url for end in (pair.source, pair.destination) if not end.local for url in end.urls)
+    shared.await_pauses(map(door_of, urls), request.stage, spending.check)
     ledger.reap(settings)
     with contextlib.ExitStack() as undo:
         private = undo.enter_context(secrets.written(settings, pair))
@@ -77,6 +82,9 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         entry = ledger.begin(undo, pair.name, folders, private)
         undo.push(partial(_cleared, doors, entry))
         undo.callback(signals.ignore_signals)
+        others = _other_runs(doors, pair, entry)
+        for note in others:
+            request.stage(note)
         request.stage(f"making folders for {request.deployment}")
         made = {role: _made(doors[role], entry, role, getattr(pair, role).urls) for role in folders}
         if any(TOOLS[tool].follows_in_clear for tool in request.tools) and Credentials(private).needed:
@@ -99,11 +107,27 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             private=private,
             logins=settings.logins(pair),
             spending=spending,
+            checksums=settings.checksums,
+            shared=shared,
+            max_streams=settings.max_streams,
+            stage=request.stage,
             rtt_idle=math.nan if pair.rtt is None else pair.rtt,
-            provenance=_provenance(request.tools, pair, doors),
+            provenance=_provenance(request.tools, pair, doors, others),
         )
         undo.callback(site.close)
         yield site
+
+
+def _other_runs(doors: Mapping[str, Doors], pair: EndpointPair, entry: ledger.Entry) -> list[str]:
+    """Return notes on folders of other runs in the folders of a pair: these measure now, or were killed."""
+    notes, ours = [], {folder.name for folder in entry.folders.values()}
+    for role, door in doors.items():
+        url = getattr(pair, role).urls[0]
+        with contextlib.suppress(DoorError):  # a folder that may not be listed
+            if names := sorted({*door.other_runs(url)} - ours):
+                runs = f"{counted(len(names), 'other run')} in {url}, running or killed"
+                notes.append(f"{runs}: {', '.join(names[:3])}")
+    return notes
 
 
 def _made(door: Doors, entry: ledger.Entry, role: str, folder_urls: Sequence[str]) -> MadeFolder:
@@ -153,7 +177,9 @@ def _cleared(doors: dict[str, Doors], entry: ledger.Entry, _kind: object, error:
     ledger.end(entry)
 
 
-def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors]) -> dict[str, Any]:
+def _provenance(
+    tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors], others: list[str]
+) -> dict[str, Any]:
     described, hosts = {}, {}
     for role, door in doors.items():
         url = getattr(pair, role).urls[0]
@@ -169,7 +195,11 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
         **provenance.machine(),
         "software": provenance.software(tools),
         "nodes": hosts,
-        "endpoints": {**described, "declared": {"rtt": pair.rtt, "bandwidth": pair.bandwidth}},
+        "endpoints": {
+            **described,
+            "declared": {"rtt": pair.rtt, "bandwidth": pair.bandwidth},
+            "other_runs": others,
+        },
     }
 
 
@@ -177,9 +207,13 @@ def measure(
     site: EndpointsSite, wanted: Parameters, how: Measurement, prefix: str, *shown: Any
 ) -> CellResult:
     """Measure a cell like `measuring.cell.measure`, without limits of servers and paths."""
-    site.begin(wanted, how.files)
-    result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", *shown)
-    words = [explained_copy(result.message, wanted.copy_mode), site.unseen()]
+    declared = math.nan if site.pair.bandwidth is None else site.pair.bandwidth
+    # Nobody knows the buffers of others' servers.
+    path = {"rtt": site.rtt_idle, "bandwidth": declared, "tcp_buffer": math.nan}
+    of_pair = wanted.model_copy(update=path)
+    with site.turn(wanted, how):
+        result = cell.measure(site, of_pair, how, f"{prefix}-{random.token_hex(4)}", *shown)
+    words = [explained_copy(result.message, wanted.copy_mode), *site.doubts]
     return dataclasses.replace(result, message="; ".join(filter(None, words)))
 
 

@@ -31,11 +31,12 @@ from tpcsweep.measuring.tools.http_tpc import (
 )
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Program, Tool, Transfer
-from tpcsweep.testbeds.endpoints import ledger, secrets
+from tpcsweep.testbeds.endpoints import large_file, ledger, secrets
 from tpcsweep.testbeds.endpoints.checks import ENDS
 from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors
 from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.implementations import recognized
+from tpcsweep.testbeds.endpoints.large_file import LargeFile
 from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
@@ -43,6 +44,7 @@ from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.testbeds.interface import Finding
 
 CONNECT_SECONDS = 10.0
+PROGRAM_SECONDS = 2 * PATIENCE
 CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)  # the content of the trial file: 1 MiB
 CERTIFICATE_DAYS = 7  # a certificate that expires within so many days is a failure
 
@@ -65,14 +67,14 @@ def findings(settings: Endpoints) -> Row:
             except secrets.CredentialError as error:
                 yield Finding(pair.name, "credentials", "failed", str(error))
                 continue
-            yield from _Trial(pair, Credentials(private)).rows()
+            yield from _Trial(pair, Credentials(private), settings.budget.bytes).rows()
 
 
 class _Trial:
     """The trial of one pair. Checks that depend on a failed one are skipped."""
 
-    def __init__(self, pair: EndpointPair, credentials: Credentials) -> None:
-        self._pair, self._credentials = pair, credentials
+    def __init__(self, pair: EndpointPair, credentials: Credentials, budget: int) -> None:
+        self._pair, self._credentials, self._budget = pair, credentials, budget
         self._folders = {
             role: NewFolder(getattr(pair, role).urls[0], made_up()) for role in ("source", "destination")
         }
@@ -149,6 +151,8 @@ class _Trial:
             if tool.name == "xrdcp" or tool.place == self._pair.place:
                 ways[tool.name] = tool, partial(self._copied_by_program, tool)
         pairs = self._pair.doors
+        fit = [name for name, (tool, _) in ways.items() if not self._unfit(tool)]
+        large = LargeFile(len(pairs) * len(fit), self._budget)
         for doors in pairs:
             subject = self._pair.name
             if len(pairs) > 1:
@@ -157,10 +161,12 @@ class _Trial:
                 if reason := self._unfit(tool):
                     yield Finding(subject, name, "skipped", reason)
                 elif usable:
-                    yield from _until_failure(subject, [(name, partial(self._copied, doors, name, way))])
+                    small = name, partial(self._copied, doors, name, way)
+                    big = f"{name}, {large_file.NAME}", partial(self._copied_large, large, doors, way)
+                    yield from _until_failure(subject, [small, big])
                 else:
                     yield Finding(subject, name, "skipped", "an end failed")
-        seen = "in the answers" if self._markers else "none in answers for 1 MiB: longer copies may have some"
+        seen = "in the answers" if self._markers else "none: copies that take longer may have some"
         seen = self._unfit(copy) or seen
         status: Literal["ok", "skipped"] = "ok" if self._markers else "skipped"
         yield Finding(self._pair.name, "performance markers", status, seen if usable else "an end failed")
@@ -260,6 +266,17 @@ class _Trial:
         self._doors["destination"].delete(target)
         return f"{seconds:.2f} s"
 
+    def _copied_large(self, large: LargeFile, doors: tuple[str, str], way: Callable[[str, str], None]) -> str:
+        source = self._made["source"].at(doors[0]).file("large")
+        target = self._made["destination"].at(doors[1]).file("large-copy")
+        large.upload(self._doors["source"], source)
+        began = time.monotonic()
+        way(source.url, target.url)
+        seconds = time.monotonic() - began
+        alike = large.require(self._doors["destination"], target)
+        self._doors["destination"].delete(target)
+        return f"{seconds:.2f} s, {alike}"
+
     def _copied_by_program(self, tool: Tool, source: str, target: str) -> None:
         assert isinstance(tool, Program)
         folder, paths = self._credentials.folder, (local_path(source), local_path(target))
@@ -267,9 +284,9 @@ class _Trial:
         command = tool.command(transfer, self._credentials, folder)
         environment = tool.environment(self._credentials, folder)
         try:
-            done = processes.run(command, environment, timeout=PATIENCE)
+            done = processes.run(command, environment, timeout=PROGRAM_SECONDS)
         except subprocess.TimeoutExpired:
-            raise UnusableEndpointError(f"no end within {PATIENCE:.0f} s") from None
+            raise UnusableEndpointError(f"no end within {PROGRAM_SECONDS:.0f} s") from None
         if why := tool.failure(done.returncode, done.stdout + done.stderr):
             raise UnusableEndpointError(why)
 
@@ -282,7 +299,7 @@ class _Trial:
         progress = Progress()
         progress.feed(answer.body)
         self._markers |= b"Perf Marker" in answer.body
-        if why := failure(answer.status, answer.reason, progress.last):
+        if why := failure(answer.status, answer.reason, progress.last, answer.headers):
             raise UnusableEndpointError(explained_copy(why, mode))
 
 

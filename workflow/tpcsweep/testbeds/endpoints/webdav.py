@@ -19,16 +19,16 @@ from urllib.parse import urlsplit
 
 from tpcsweep.common.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
 from tpcsweep.measuring.tools.http import REDIRECTIONS, Head, HttpError, parse_head
-from tpcsweep.measuring.tools.http_tpc import Progress
+from tpcsweep.measuring.tools.http_tpc import BUSY, Progress, pause_seconds, wish
 from tpcsweep.measuring.tools.tool import LONGEST, Credentials
 from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors, OtherFolderError
 
-BUSY = (429, 503)
 TRIES = 4  # requests to a busy door before giving up
 LONGEST_WAIT = 30.0
 EARLY = 1.0  # seconds that an upload waits for an answer before it sends its content, as curl does
 CREATED = 201
 _WRITING = ("MKCOL", "PUT", "DELETE")
+_LENGTH = re.compile(r"<(?:\w+:)?getcontentlength\b[^>]*>\s*(\d+)\s*</")
 _HREF = re.compile(r"<(?:\w+:)?href>([^<]*)</")
 
 
@@ -40,7 +40,8 @@ class Answer(Head):
 
     def __str__(self) -> str:
         text = " ".join(self.body[:200].decode(errors="replace").split())
-        return f"HTTP {self.status} {self.reason}" + (f": {text}" if text and "<" not in text else "")
+        asked = wish(self.status, self.headers.get("retry-after", ""), self.headers.get("date", ""))
+        return f"HTTP {self.status} {self.reason}{asked}" + (f": {text}" if text and "<" not in text else "")
 
 
 def members(listing: str, folder: str) -> list[str]:
@@ -93,8 +94,11 @@ class HttpDoors(Doors):
             answer = self._followed(method, url, own, body, size)
             if answer.status not in BUSY or attempt == TRIES - 1:
                 break
-            asked = answer.headers.get("retry-after", "")
-            time.sleep(min(float(asked) if asked.isdigit() else 2.0**attempt, LONGEST_WAIT))
+            asked = pause_seconds(answer.headers.get("retry-after", ""), answer.headers.get("date", ""))
+            pause = min(2.0**attempt, LONGEST_WAIT) if asked is None else asked
+            if pause > LONGEST_WAIT:
+                break
+            time.sleep(pause)
         return answer
 
     def _followed(
@@ -105,9 +109,12 @@ class HttpDoors(Doors):
             self._require_safe(method, url, where)
             try:
                 answer = self._once(method, url, headers, body, size)
+                target = answer.redirection(url)
             except (OSError, http.client.HTTPException, HttpError) as error:
                 raise DoorError(f"{method} {shown(url)}: {_reason(error)}") from None
-            if not (target := answer.redirection(url)):
+            except ValueError as error:  # a redirection to another text than a URL
+                raise DoorError(f"{where}: {error}") from None
+            if not target:
                 return answer
             url = target
             where = f"{method} {shown(first)}: redirected to {shown(url)}"
@@ -174,12 +181,23 @@ class HttpDoors(Doors):
         return self.request("OPTIONS", f"{url}/").headers.get("server", "")
 
     def size(self, url: str) -> int | None:
-        head = self.ok("HEAD", url, 404)
+        head = self.request("HEAD", url)
         length = head.headers.get("content-length", "")
-        return (int(length) if length.isdecimal() else -1) if head.well else None
+        if head.status == http.client.NOT_FOUND or (head.well and length.isdecimal()):
+            return int(length) if head.well else None
+        # Servers may refuse HEAD, or answer it without a length.
+        listed = self.request("PROPFIND", url, {"Depth": "0"})
+        if not listed.well:
+            raise DoorError(f"HEAD {shown(url)}: {head}; PROPFIND: {listed}")
+        found = _LENGTH.search(listed.body.decode(errors="replace"))
+        return int(found[1]) if found else -1
 
-    def lists(self, folder: str) -> bool:
-        return self._propfind(folder).status != 404
+    def entries(self, folder: str) -> list[str] | None:
+        answer = self._propfind(folder)
+        if answer.status == http.client.NOT_FOUND:
+            return None
+        hrefs = map(html.unescape, _HREF.findall(answer.body.decode(errors="replace")))
+        return [href.partition("?")[0].rstrip("/").rpartition("/")[2] for href in hrefs]
 
     def download(self, url: str) -> bytes:
         return self.ok("GET", url).body
