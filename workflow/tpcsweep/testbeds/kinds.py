@@ -25,11 +25,18 @@ def require(configuration: Configuration) -> None:
     testbed.require(configuration.testbed)
 
 
-def findings(configuration: Configuration) -> Iterable[Finding]:
-    """Check a testbed for any sweep: by its own checks, or by whether a deployment can start."""
+def warnings(configuration: Configuration) -> list[str]:
+    """Return reasons why some cells of a sweep may fail. Raises an error of EXPECTED if all will."""
+    testbed = load_testbed(configuration.testbed.kind)
+    found: list[str] = testbed.warnings(configuration) if hasattr(testbed, "warnings") else []
+    return found
+
+
+def findings(configuration: Configuration, pair: str | None = None) -> Iterable[Finding]:
+    """Check a testbed, or one of its pairs: by its own checks, or by whether a deployment can start."""
     testbed, name = load_testbed(configuration.testbed.kind), configuration.testbed_name
     if own := getattr(testbed, "check", None):
-        yield from own(configuration)
+        yield from own(configuration) if pair is None else own(configuration, pair)
         return
     try:
         require(configuration)

@@ -191,7 +191,8 @@ class EndpointsSite:
                 self.spending.add(size)
                 door.upload(file, lambda: random_blocks(size), size)
         except DoorError as error:
-            raise BrokenError(f"the source file cannot be uploaded: {error}") from error
+            what = "uploaded" if made else "read"
+            raise BrokenError(f"the source file cannot be {what}: {error}") from error
         return file.name
 
     def sampler(self, interval: float) -> OutsideSampler:
