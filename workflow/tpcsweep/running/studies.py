@@ -85,6 +85,7 @@ class Studies(dict[str, Study]):
         super().__init__(studies(config, root or Path(), only))
         self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
+        self.fail_on = str(config.get("fail_on") or "any")
 
     @classmethod
     def from_workflow(cls, config: Mapping[str, Any]) -> Self:
