@@ -92,6 +92,29 @@ def test_a_missing_right_to_write_is_found_before_measuring(storage: Storage, tm
     TESTBED.reap(settings)
 
 
+@pytest.mark.parametrize("tool", ["curl", "xrdcp"])
+def test_a_source_file_needs_the_right_to_read_alone(storage: Storage, tmp_path: Path, tool: str) -> None:
+    own = storage.folder / "source/data/test/mine"
+    own.write_bytes(bytes(MIB))
+    storage.restart("source", rights="lr")
+    content = storage.settings_for(tool).model_dump()
+    content["pairs"][0]["source"]["file"] = "mine"
+    settings = Endpoints.model_validate(content)
+    try:
+        rows = list(trial.findings(settings))
+        assert {row.check for row in rows if row.status == "failed"} == set()
+        assert {("size", "source"), ("download", "source")} <= {
+            (row.check, row.role) for row in rows if row.status == "ok"
+        }
+        with deployed(settings, tmp_path, tool=tool) as (_, measured):
+            result = measured(files(3))
+        assert result["status"] == "ok", result["message"]
+        assert storage.files("source") == ["mine"]
+    finally:
+        own.unlink()
+        storage.restart("source")
+
+
 def test_no_right_to_delete_stays_in_the_ledger_until_it_is_given(storage: Storage, tmp_path: Path) -> None:
     storage.restart("destination", rights="lrwi")
     settings = storage.settings()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.testbeds import kinds
-from tpcsweep.testbeds.endpoints import trial
+from tpcsweep.testbeds.endpoints import secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.interface import TeardownError
@@ -100,11 +100,13 @@ def test_a_token_that_does_not_fit_is_refused_with_what_it_is_for(
         "audience": (mine.token("https://other.test"), "aud https://other.test"),
         "scope": (mine.token(audience, scope="storage.read:/"), "scope storage.read:/,"),
         "issuer": (Issuer(mine.url).token(audience), mine.url),  # with another key
-        "end": (mine.token(audience, seconds=-1), "only valid until"),
+        "end": (mine.token(audience, seconds=-1), "expired at"),
     }[fault]
     settings = with_tokens(storage, tmp_path)
     (tmp_path / "destination.jwt").write_text(token)
-    with pytest.raises(DoorError, match=r"MKCOL .*403.*audience or scope"), deployed(settings, tmp_path):
+    kind = secrets.CredentialError if fault == "end" else DoorError
+    why = "destination .*: token_file: expired at" if fault == "end" else "MKCOL .*403.*audience or scope"
+    with pytest.raises(kind, match=why), deployed(settings, tmp_path):
         raise AssertionError("deployed")
     rows = [row for row in trial.findings(settings) if "destination" in row.subject]
     assert [row.status for row in rows].count("failed") == 1

@@ -72,6 +72,10 @@ class Foreign:
     redirect: str = ""
     """Where requests of the methods `redirected` are sent, if anywhere."""
     redirected: tuple[str, ...] = ()
+    refuses: tuple[str, ...] = ()
+    """Methods that are answered with 403."""
+    ahead: float = 0.0
+    """Seconds by which its clock is ahead."""
     pause: float = 0.0
     """Seconds before a redirection is answered."""
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -143,7 +147,13 @@ class Handler(BaseHTTPRequestHandler):
             self.door.refusals -= 1
             self.say(self.door.refusal, b"not now", **{"Retry-After": self.door.retry_after})
             return
+        if self.command in self.door.refuses:
+            self.say(403)
+            return
         getattr(self, f"on_{self.command.lower()}")(self.door.path(self.path))
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string((timestamp or time.time()) + self.door.ahead)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("do_"):

@@ -21,6 +21,12 @@ def server() -> Iterator[PlayedApi]:
         yield played
 
 
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the records of the user who runs it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     for folder, text in (("sweeps", "parameters:\n  rtt: [5 ms]\n"), ("testbeds", "kind: netns\n")):

@@ -86,8 +86,10 @@ def test_a_sweep_that_can_run_has_no_findings(study: SweepStudy, monkeypatch: py
     monkeypatch.setattr(kinds.load_testbed("netns"), "require", lambda _: None)
     done = tpcsweep("check")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "probe: all checks passed")
+    told = json.loads(tpcsweep("check", "--json").stdout)
     row = {"subject": "one", "check": "can deploy", "status": "ok", "reason": ""}
-    assert json.loads(tpcsweep("check", "--json").stdout) == {"study": "probe", "findings": [row]}
+    fields = {"pair": "", "role": "", "door": "", "seconds": None}
+    assert (told["study"], told["findings"], told["changes"]) == ("probe", [row | fields], [])
     assert not study.folder.exists()
 
 
@@ -118,8 +120,13 @@ def test_a_testbed_with_checks_of_its_own_yields_the_rows(monkeypatch: pytest.Mo
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "one: 1 of 2 checks failed")
     assert "3 [ms]" in done.stdout
     assert "HTTP 403" in done.stdout
+    rows[1] = interface.Finding("b", "delete", "warning", "soon over")
+    done = tpcsweep("check", "one")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "one: no check failed, 1 with a warning")
+    assert "b: delete: failed, now warning" in done.stdout
     rows.pop()
-    assert tpcsweep("check", "one").exit_code == 0
+    assert "b: delete: warning, now not checked" in tpcsweep("check", "one").stdout
+    assert "--pair: testbed one is not of kind endpoints" in failed("check", "one", "--pair", "p")
 
 
 def test_a_folder_without_a_configuration_names_the_command_that_makes_one(

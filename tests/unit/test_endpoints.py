@@ -338,6 +338,17 @@ UNTRUSTED = "SSL certificate problem: unable to get local issuer certificate"
         ),
         (f"exit code 0: failure: {UNTRUSTED}", "push", "source's server does not trust the destination's CA"),
         (f"exit code 60: curl: (60) {UNTRUSTED}", "pull", "set ca"),
+        (
+            "failure: SSL certificate problem: certificate has expired",
+            "pull",
+            "the destination's server finds the source's certificate outside its dates",
+        ),
+        (
+            "failure: SSL: no alternative certificate subject name matches target host name 'se.example'",
+            "push",
+            "the source's server misses the destination's name in its certificate",
+        ),
+        ("curl: (60) SSL certificate problem: certificate has expired", "pull", "to renew it, or set"),
         ("a:1: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable", "pull", "set ca"),
         ("failure: Remote side failed with status code 403", "pull", "the source refuses the destination's"),
         ("failure: Remote side failed with status code 401", "push", "the destination refuses the source's"),

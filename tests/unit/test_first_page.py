@@ -3,6 +3,7 @@
 
 import base64
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
                 assert all(remedy.words in text.lower().replace("tcp", "TCP") for remedy in REMEDIES[limit])
         if "carry a warning" in text:
             assert cells == np.flatnonzero(loud & (status > 0)).tolist()
-        if text.endswith(("failed.", "were not measured.")):
+        if re.search(r"[0-9] (failed|were not measured)\.", text):
             assert cells == np.flatnonzero(status != STATUS.index("ok")).tolist()
     few = told[0].text.startswith("Too few cells")
     assert few == (trusted.sum() < max(ok.sum() / 3, min(4, ok.sum() / 2)))
@@ -194,6 +195,20 @@ def test_a_gain_is_that_of_the_model_along_the_axis_that_relieves_the_limit(summ
     at = np.ravel_multi_index((0, 1, 0, 0), summary["throughput"].shape)
     assert told.text[at] == "streams 4 instead of 1: +300 % at RTT 50 ms" and told.factor[at] == 4
     assert told.text[at + 2] == "" and np.isnan(told.factor[at + 2])
+
+
+@pytest.mark.parametrize(("status", "word"), [(0, "were not measured"), (2, "failed")])
+def test_an_axis_value_without_a_measured_cell_is_named_with_its_reason(
+    summary: xr.Dataset, status: int, word: str
+) -> None:
+    lost = {"streams": 4}
+    summary["status"].loc[lost] = status
+    summary["message"].loc[lost] = "the door is dead"
+    [told] = [found.text for found in findings(summary) if word in found.text]
+    assert told.endswith(f"{word}. All cells with streams 4 are among them: the door is dead.")
+    summary["message"].loc[{**lost, "rtt": summary["rtt"][0]}] = "another reason"
+    [told] = [found.text for found in findings(summary) if word in found.text]
+    assert told.endswith("All cells with streams 4 are among them.")
 
 
 def test_a_page_without_measured_cells_says_so(folded: Folded, summary: xr.Dataset) -> None:

@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.analysis.comparison import compare
 from tpcsweep.analysis.history import change_points, runs
-from tpcsweep.analysis.history.change_points import Difference, changes, failures, find_history, sentence
+from tpcsweep.analysis.history.change_points import (
+    Difference,
+    changes,
+    failures,
+    find_history,
+    sentence,
+)
 from tpcsweep.analysis.history.history_page import history_content
 from tpcsweep.analysis.history.runs import join_runs
 from tpcsweep.data.labels import flag_masks
@@ -180,13 +186,19 @@ def test_it_fails_on_a_change_once_and_where_it_is_asked(once: xr.Dataset) -> No
     assert sum(len(failures(one, "change")) for one in looks) == 1
 
 
-def test_a_cell_that_fails_since_the_last_run_is_named(once: xr.Dataset) -> None:
-    of_weeks = weekly(once, 6)
-    for name, value in (("status", 2), ("message", "exit code 5\x07")):
+@pytest.mark.parametrize(("status", "verb"), [(2, "failed"), (0, "was not measured")])
+@pytest.mark.parametrize("weeks", [2, 6])
+def test_a_cell_that_is_lost_since_the_last_run_is_named(
+    once: xr.Dataset, status: int, verb: str, weeks: int
+) -> None:
+    of_weeks = weekly(once, weeks)
+    for name, value in (("status", status), ("message", "exit code 5\x07")):
         of_weeks[-1][name].loc[{"rtt": 50, "streams": 2}] = value
     told = find_history(runs_of(of_weeks), {})
     [reason] = failures(told, "slower")
-    assert reason == "rtt 50 ms, streams 2 failed: exit code 5\x07"
+    assert reason == f"rtt 50 ms, streams 2 {verb}: exit code 5\x07"
+    assert f"in the last run rtt 50 ms, streams 2 {verb}" in change_points.summary(told)
+    assert failures(find_history(runs_of([*of_weeks, of_weeks[-1]]), {}), "slower") == []
 
 
 def test_the_file_has_every_run_and_the_cells_of_every_change(once: xr.Dataset) -> None:

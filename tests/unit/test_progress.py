@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start, the lines, the state and the end of a run, and Snakemake's messages on the terminal."""
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -26,6 +27,7 @@ from tpcsweep.running.progress import JobProgress, begin_progress
 from tpcsweep.running.status import count_cells
 from tpcsweep.running.studies import Studies
 from tpcsweep.sweeps.parameters import BEFORE
+from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
 
 from tests.support import synthetic
@@ -182,6 +184,33 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path
     assert [hole.why for hole in staging.holes(study.folder)] == ["no path"]
 
 
+@pytest.mark.parametrize(
+    ("statuses", "rules"),
+    [
+        (("ok", "ok"), ""),
+        (("ok", "failed"), ""),
+        (("ok", "not_measured"), "any"),
+        (("failed", "failed"), "any all"),
+        (("failed", "not_measured"), "any all"),
+    ],
+)
+def test_the_rule_for_the_exit_code(tmp_path: Path, statuses: tuple[str, ...], rules: str) -> None:
+    for rule in ("any", "all", "none"):
+        found = studies(tmp_path / rule, fail_on=rule)
+        [study] = found.sweeps
+        for number, kind in enumerate(statuses):
+            if kind == "not_measured":
+                cell = study.grid.cells[number]
+                staging.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
+            else:
+                put(study, number, status=kind)
+        ends = pytest.raises(SystemExit, match=r"^1$") if rule in rules.split() else contextlib.nullcontext()
+        with ends:
+            hooks.end_run(found, well=True)
+    with pytest.raises(ConfigurationError, match=r"fail_on.*any.*all.*none"):
+        studies(tmp_path, fail_on="some")
+
+
 @pytest.mark.parametrize("well", [True, False])
 def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well: bool) -> None:
     found = studies(tmp_path, "demo,matrix,mtu,smoke,tools,chep2024_fig4@simulation", notify="exit 3")
@@ -200,10 +229,12 @@ def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well:
     assert lines[4:] == [f"page: {tmp_path}/{name}" for name in ("index.html", "published.html")]
 
 
-def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_testbed_is_tried_once_and_only_for_stale_cells(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
     monkeypatch.setenv(staging.CLEARS_AT_END, "")  # and deleted afterwards
     tried: list[object] = []
-    testbed = SimpleNamespace(require=tried.append, EXPECTED=())
+    testbed = SimpleNamespace(require=tried.append, EXPECTED=(), warnings=lambda _: ["pair p: soon over"])
     monkeypatch.setattr(hooks.kinds, "load_testbed", lambda _: testbed)
     fresh = studies(tmp_path / "fresh")
     for number in range(2):
@@ -211,6 +242,7 @@ def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkey
     for found, count in ((fresh, 0), (studies(tmp_path / "stale", "smoke,demo"), 1)):
         hooks.begin_run(found)
         assert len(tried) == count
+        assert capsys.readouterr().err == "smoke: pair p: soon over\n" * count
 
 
 def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, monkeypatch: Any) -> None:

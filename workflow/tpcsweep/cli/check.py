@@ -4,10 +4,17 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from tpcsweep.cli.options import TESTBED, answer, as_json, load_study, study_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tpcsweep.sweeps.study import SweepStudy
+    from tpcsweep.testbeds.interface import Finding
 
 
 @click.command()
@@ -16,12 +23,17 @@ from tpcsweep.cli.options import TESTBED, answer, as_json, load_study, study_opt
 @click.option(
     "--print", "printed", is_flag=True, help="Print the objects that a Kubernetes cluster would get."
 )
+@click.option("--pair", metavar="NAME", help="Check one pair of endpoints only.")
+@click.option("--failed", is_flag=True, help="Print failed checks and warnings only.")
 @as_json
-def check(name: str | None, printed: bool, as_json: bool, **options: str | None) -> None:
+def check(
+    name: str | None, printed: bool, pair: str | None, failed: bool, as_json: bool, **options: str | None
+) -> None:
     """Check whether a testbed works, and whether it can run a sweep. No cell is measured.
 
-    With TESTBED and without --sweep, only the testbed is checked. Prints a row for each check, with the reason of each
-    failure. Exit codes: 0 all checks passed, 1 a check failed, 2 a file is wrong.
+    With TESTBED and without --sweep, only the testbed is checked. Prints a row for each check, with its seconds and the
+    reason of a failure: ends of endpoints first, then copies. The last lines name the changes since your last check of
+    this testbed. Exit codes: 0 no check failed, 1 a check failed, 2 a file is wrong.
 
     Example: tpcsweep check endpoints
     """
@@ -31,10 +43,10 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
     from rich.markup import escape
     from rich.table import Table
 
-    from tpcsweep.common.extras import missing_extras
     from tpcsweep.common.signals import interruptible
+    from tpcsweep.running import last_check
     from tpcsweep.running.runner import deployment_errors
-    from tpcsweep.testbeds import interface, kinds, support
+    from tpcsweep.testbeds import interface, kinds
 
     if printed:
         manifests = getattr(kinds.load_testbed(study.testbed.kind), "manifests", None)
@@ -42,21 +54,68 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
             raise click.UsageError(f"--print: testbed {study.testbed_name} is not of kind kubernetes")
         click.echo(yaml.safe_dump_all(manifests(study), sort_keys=False), nl=False)
         return
-    findings: list[interface.Finding] = []
-    if not alone:
-        problems = [*map(str, support.check(study)), *missing_extras(support.extras(study))]
-        findings += [interface.Finding(study.name, "can be run", "failed", problem) for problem in problems]
+    if pair is not None:
+        _require_pair(study, pair)
+    file = last_check.record_file(study)
+    last = last_check.read_record(file)
+    found: list[interface.Finding] = []
+    of_testbed: list[interface.Finding] = []
     try:
         with interruptible():  # Ctrl-C ends a trial in order
-            findings += kinds.findings(study)
+            found += [] if alone else _of_sweep(study)
+            of_testbed += kinds.findings(study, pair)
     except deployment_errors(study) as error:
-        findings.append(interface.Finding(study.testbed_name, "can deploy", "failed", str(error)))
-    table = Table("subject", "check", "status", "reason")
-    for one in findings:
-        table.add_row(one.subject, one.check, one.status, escape(one.reason))
-    failed = [one for one in findings if one.status == "failed"]
+        of_testbed.append(interface.Finding(study.testbed_name, "can deploy", "failed", str(error)))
+    found += of_testbed
+    before, partial = last.get("statuses", {}), pair is not None
+    different = last_check.changes(before, of_testbed, partial=partial) if last else []
+    last_check.keep_record(file, before, of_testbed, partial=partial)
+    shown = [one for one in found if not failed or one.status in ("failed", "warning")]
+    table = Table("subject", "check", "status", "seconds", "reason")
+    for one in shown:
+        seconds = "" if one.seconds is None else f"{one.seconds:.2f}"
+        table.add_row(one.subject, one.check, one.status, seconds, escape(one.reason))
+    wrong, doubtful = (sum(one.status == status for one in found) for status in ("failed", "warning"))
     label = study.testbed_name if alone else study.folder.name
-    verdict = f"{len(failed)} of {len(findings)} checks failed" if failed else "all checks passed"
-    content = {"study": label, "findings": [vars(one) for one in findings]}
-    answer(as_json, content, table, f"{label}: {verdict}")
-    sys.exit(bool(failed))
+    verdict = f"{wrong} of {len(found)} checks failed" if wrong else "all checks passed"
+    if doubtful:
+        verdict = f"{verdict if wrong else 'no check failed'}, {doubtful} with a warning"
+    content = {"study": label, "findings": [vars(one) for one in shown]}
+    if last:
+        content |= {"last": last["checked"], "changes": different}
+    answer(as_json, content, table, *_differences(different, last.get("checked", "")), f"{label}: {verdict}")
+    sys.exit(bool(wrong))
+
+
+def _require_pair(study: SweepStudy, name: str) -> None:
+    """End the command unless the testbed has a pair of endpoints of this name."""
+    from tpcsweep.sweeps.problems import suggest
+    from tpcsweep.testbeds.endpoints.settings import Endpoints
+
+    if not isinstance(study.testbed, Endpoints):
+        raise click.UsageError(f"--pair: testbed {study.testbed_name} is not of kind endpoints")
+    known = [one.name for one in study.testbed.pairs]
+    if name not in known:
+        raise click.BadParameter(f"no pair {name!r}: {suggest(name, known)}", param_hint="--pair")
+
+
+def _of_sweep(study: SweepStudy) -> Iterator[Finding]:
+    """Yield problems of a sweep on its testbed, and warnings about its cells."""
+    from tpcsweep.common.extras import missing_extras
+    from tpcsweep.running.runner import deployment_errors
+    from tpcsweep.testbeds import interface, kinds, support
+
+    for problem in [*map(str, support.check(study)), *missing_extras(support.extras(study))]:
+        yield interface.Finding(study.name, "can be run", "failed", problem)
+    try:
+        for warning in kinds.warnings(study):
+            yield interface.Finding(study.name, "can be run", "warning", warning)
+    except deployment_errors(study) as error:
+        yield interface.Finding(study.name, "can be run", "failed", str(error))
+
+
+def _differences(changes: list[dict[str, str | None]], when: str) -> Iterator[str]:
+    """Yield a line for each difference from the last check."""
+    for change in changes:
+        before, now = change["before"] or "not checked", change["now"] or "not checked"
+        yield f"since {when}: {change['subject']}: {change['check']}: {before}, now {now}"

@@ -15,7 +15,7 @@ from tpcsweep.cli.options import as_json, find_results_dataset
 @click.option(
     "--fail-on",
     type=click.Choice(["change", "slower"]),
-    help="Exit with 1 if the last run shows a change, or a slowdown, or a cell that failed.",
+    help="Exit with 1 if the last run shows a change, or a slowdown, or a cell that failed or was not measured.",
 )
 @as_json
 def history(results: Path, fail_on: str | None, as_json: bool) -> None:

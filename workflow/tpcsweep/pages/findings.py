@@ -306,7 +306,24 @@ def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     counts = [(int((status == STATUS.index(name)).sum()), text) for name, text in names.items()]
     counted = " and ".join(f"{count} {text}" for count, text in counts if count)
     if counted:
-        yield Sentence(f"{len(status)} cells: {counted}.", _places(status != STATUS.index("ok")))
+        whole = "".join(
+            f" All cells with {value} are among them{why}." for value, why in _lost_values(summary)
+        )
+        yield Sentence(f"{len(status)} cells: {counted}.{whole}", _places(status != STATUS.index("ok")))
+
+
+def _lost_values(summary: xr.Dataset) -> Iterator[tuple[str, str]]:
+    """Yield each value of an axis without any measured cell, if others have some, and the reason if it is one."""
+    ok, names = summary["status"] == STATUS.index("ok"), [*summary["status"].dims]
+    reasons = summary.get("message", xr.full_like(ok, "", object))
+    for name in names:
+        others = [other for other in names if other != name]
+        alive = ok.any(others).values
+        for index in np.flatnonzero(~alive) if name != REPETITION and alive.any() else ():
+            messages = set(map(str, reasons.isel({name: index}).values.ravel())) - {""}
+            value = value_text(str(name), summary[name].values[index])
+            why = f": {messages.pop()}" if len(messages) == 1 else ""
+            yield f"{name} {value}", why
 
 
 def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:

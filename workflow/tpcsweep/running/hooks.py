@@ -43,17 +43,17 @@ def begin_run(studies: Studies) -> None:
 
 
 def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
-    """Print results and pages, notify the user, and exit with 1 if cells could not be measured in a successful run."""
+    """Print results and pages, notify the user, and exit with 1 if the cells of a successful run ask for it."""
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
         staging.empty(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
-    not_measured = 0
+    negative = False
     for study in studies.sweeps:
         if not study.testbed.simulated:
             staging.clear_unmeasured(study)
         status = count_cells(study)
-        not_measured += status.not_measured
+        negative |= fails(studies.fail_on, status)
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         line = f"{study.folder.name}: {_line(study, status)}"
         (incomplete if status.missing else complete).append(line)
@@ -72,8 +72,17 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
         pages.append(Path(studies.results, "published.html"))
     links = (f"page: {page.absolute()}" for page in filter(Path.is_file, pages))
     sys.stderr.writelines(f"{line}\n" for line in (*lines, *failures[:1], *links))
-    if well and not_measured:
+    if well and negative:
         sys.exit(1)
+
+
+def fails(rule: str, status: Status) -> bool:
+    """Return whether the cells of a sweep make a run fail, by the value of the key `fail_on`.
+
+    any: a cell could not be measured, or all failed. all: no cell was measured. none: never.
+    """
+    nothing = status.cells > 0 and not status.measured and status.left < status.cells
+    return rule != "none" and (nothing or (rule == "any" and status.not_measured > 0))
 
 
 def notify(study: SweepStudy, command: str, ending: Ending, counts: Status) -> str:
@@ -106,6 +115,7 @@ def _try(study: SweepStudy) -> None:
             raise MissingExtraError("\n".join(lacking))
         with signals.interruptible():  # Ctrl-C ends the trial, which removes its servers
             kinds.require(study)
+            sys.stderr.writelines(f"{study.folder.name}: {line}\n" for line in kinds.warnings(study))
     except deployment_errors(study) as error:
         sys.exit(str(error))
 

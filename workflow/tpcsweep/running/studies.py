@@ -92,6 +92,7 @@ class Studies(dict[str, Study]):
                 self[name] = replace(study, grid=replace(study.grid, run_seed=seed))
         self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
+        self.fail_on = str(config.get("fail_on") or "any")
 
     @classmethod
     def from_workflow(cls, config: Mapping[str, Any]) -> Self:

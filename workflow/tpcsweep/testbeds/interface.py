@@ -75,16 +75,24 @@ class Finding:
 
     subject: str  # the checked object, such as a server, a pair or a node
     check: str
-    status: Literal["ok", "failed", "skipped"]
+    status: Literal["ok", "failed", "skipped", "warning"]
     reason: str = ""  # the reason of a failed or skipped check, or the value found
+    pair: str = ""  # the pair of endpoints; blanks separate several that share an end
+    role: str = ""  # `source` or `destination`
+    door: str = ""  # host and port
+    seconds: float | None = None  # the duration of the check
 
 
 class Testbed(Protocol):
     """The module `testbed` of a kind of testbed.
 
-    Optional functions are `check(study)`, which yields findings; `rehearse(study)`, which raises an
-    error of EXPECTED if the deployments of a sweep would be refused; and `manifests(study)`, which returns
-    their objects.
+    Optional functions:
+
+    - `check(study)` yields findings; with `pair` those of one pair of endpoints.
+    - `rehearse(study)` raises an error of EXPECTED if the deployments of a sweep would be refused.
+    - `warnings(study)` returns reasons why some of its cells may fail, or raises an error if all will.
+    - `unexplained(settings)` returns leftovers that `reap` cannot assign.
+    - `manifests(study)` returns the objects of its deployments.
     """
 
     EXPECTED: tuple[type[Exception], ...]

@@ -25,11 +25,18 @@ def require(study: SweepStudy) -> None:
     testbed.require(study.testbed)
 
 
-def findings(study: SweepStudy) -> Iterable[Finding]:
-    """Check a testbed for any sweep: by its own checks, or by whether a deployment can start."""
+def warnings(study: SweepStudy) -> list[str]:
+    """Return reasons why some cells of a sweep may fail. Raises an error of EXPECTED if all will."""
+    testbed = load_testbed(study.testbed.kind)
+    found: list[str] = testbed.warnings(study) if hasattr(testbed, "warnings") else []
+    return found
+
+
+def findings(study: SweepStudy, pair: str | None = None) -> Iterable[Finding]:
+    """Check a testbed, or one of its pairs: by its own checks, or by whether a deployment can start."""
     testbed, name = load_testbed(study.testbed.kind), study.testbed_name
     if own := getattr(testbed, "check", None):
-        yield from own(study)
+        yield from own(study) if pair is None else own(study, pair)
         return
     try:
         require(study)

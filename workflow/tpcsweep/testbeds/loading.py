@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -106,6 +106,10 @@ class WorkflowSettings(Strict):
     """
     scale: Factor | None = None
     """factor for the bandwidths, cores, file sizes and buffers of the sweeps, such as 1/200"""
+    fail_on: Literal["any", "all", "none"] = "any"
+    """when a run exits with 1 although its jobs went well; any: if a cell could not be measured, or all
+    cells of a sweep failed; all: if a sweep has no measured cell; none: never
+    """
     notify: AnyText | None = None
     """shell command that runs at the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its
     environment

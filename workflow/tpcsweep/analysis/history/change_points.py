@@ -42,6 +42,7 @@ _WINDOW, _CELL_WINDOW = 7, 11  # runs of that median: more than half of them are
 _CORRELATION, _RUNS = 0.5, 20  # correlation of neighbouring runs that is assumed, and its weight in runs
 _MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
+_MOST_LOST = 5  # most cells without a throughput that a summary names
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
 
 
@@ -78,8 +79,8 @@ class SweepHistory:
     skipped_files: Mapping[str, str]  # files that are not runs of this history, with the reason
     cells: xr.Dataset  # result of `runs.join_runs`
     changes: Sequence[Change]
-    broken: Sequence[tuple[str, str]]
-    """Cells that failed in the last run but not in the one before, with the tool's message."""
+    broken: Sequence[tuple[str, str, str]]
+    """Cells that failed or were not measured in the last run, but measured in the one before: name, verb, message."""
 
     @property
     def axes(self) -> list[str]:
@@ -113,7 +114,9 @@ class SweepHistory:
                 }
                 for change in self.changes
             ],
-            "failed_since": [{"cell": cell, "message": message} for cell, message in self.broken],
+            "failed_since": [
+                {"cell": cell, "said": verb, "message": message} for cell, verb, message in self.broken
+            ],
         }
 
 
@@ -146,15 +149,20 @@ def failures(history: SweepHistory, fail_on: str | None) -> list[str]:
     if fail_on is None:
         return []
     reasons = [sentence(history, change) for change in _new(history, fail_on)]
-    return [*reasons, *(f"{cell} failed: {message}" for cell, message in history.broken)]
+    return [*reasons, *(f"{cell} {verb}: {message}" for cell, verb, message in history.broken)]
 
 
 def summary(history: SweepHistory) -> list[str]:
     count = len(history.runs)
     runs = f"{count} run{'s' * (count > 1)}, the last of {day(history.runs[-1])}"
+    lost = _lost(history.cells)
     if count < FEWEST_RUNS:
-        return [f"{runs}; finding changes needs {FEWEST_RUNS} runs"]
-    return [runs, *([sentence(history, change) for change in history.changes] or ["no change was found"])]
+        return [f"{runs}; finding changes needs {FEWEST_RUNS} runs", *lost]
+    return [
+        runs,
+        *lost,
+        *([sentence(history, change) for change in history.changes] or ["no change was found"]),
+    ]
 
 
 def _new(history: SweepHistory, fail_on: str) -> list[Change]:
@@ -207,13 +215,31 @@ def _names(cells: xr.Dataset) -> list[str]:
     return [name or "the cell" for name in named]
 
 
-def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
+def _broken(cells: xr.Dataset) -> list[tuple[str, str, str]]:
     if cells.sizes[REPETITION] < 2:
         return []
-    last, before = (cells.isel({REPETITION: at}) for at in (-1, -2))
-    new = (last["status"] == STATUS.index("failed")) & (before["status"] == STATUS.index("ok"))
-    rows = zip(_names(cells), new.values.reshape(-1), last["message"].values.reshape(-1), strict=True)
-    return [(name, str(message)) for name, failed, message in rows if failed]
+    measured = cells["status"].isel({REPETITION: -2}).values.reshape(-1) == STATUS.index("ok")
+    return [row[1:] for row in _without_throughput(cells) if measured[row[0]]]
+
+
+def _without_throughput(cells: xr.Dataset) -> Iterator[tuple[int, str, str, str]]:
+    """Yield index, name, verb and message of the cells that the last run tried without success.
+
+    A cell that another sweep of the same name lacked has no message.
+    """
+    last = cells.isel({REPETITION: -1})
+    rows = zip(last["status"].values.reshape(-1), last["message"].values.reshape(-1), strict=True)
+    verbs = {STATUS.index("failed"): "failed", STATUS.index("not_measured"): "was not measured"}
+    for index, (name, (status, message)) in enumerate(zip(_names(cells), rows, strict=True)):
+        if status in verbs and (message or verbs[status] == "failed"):
+            yield index, name, verbs[status], str(message)
+
+
+def _lost(cells: xr.Dataset) -> list[str]:
+    """Return a line about the cells of the last run without a throughput, if there are any."""
+    found = [f"{name} {verb}" for _, name, verb, _ in _without_throughput(cells)]
+    more = f" and {len(found) - _MOST_LOST} more" if len(found) > _MOST_LOST else ""
+    return [f"in the last run {', '.join(found[:_MOST_LOST])}{more}"] if found else []
 
 
 # --- detection; docs/comparing.md describes it and its rate of false alarms

@@ -29,6 +29,16 @@ class OtherFolderError(DoorError):
     """A server answered with another folder than the requested one."""
 
 
+class RefusedError(DoorError):
+    """A refused or unsent request, which has created nothing."""
+
+
+class LeftError(DoorError):
+    """An earlier folder that cannot be deleted, so that no other one is created beside it."""
+
+    final = True
+
+
 class Doors(ABC):
     """Requests to the doors of one end, `source` or `destination`. They raise DoorError if they fail.
 
@@ -59,6 +69,10 @@ class Doors(ABC):
     def download(self, url: str) -> bytes: ...
 
     @abstractmethod
+    def start(self, url: str, size: int) -> bytes:
+        """Return some of a file's bytes, at most `size`, without reading a large file as a whole."""
+
+    @abstractmethod
     def checksum(self, url: str) -> str:
         """Return the server's checksum, such as adler32=0a1b2c3d. Raises LookupError if it has none."""
 
@@ -70,7 +84,10 @@ class Doors(ABC):
         return int(found[1], 16)
 
     def make_folder(self, folder: NewFolder) -> MadeFolder:
-        """Create a folder, and return it. The server must report that it is new and empty."""
+        """Create a folder, and return it. The server must report that it is new and empty.
+
+        Raises RefusedError if the server has certainly created nothing, and DoorError for other failures.
+        """
         self._make(folder)
         if found := self.names(folder):
             raise DoorError(f"{folder.url}: the new folder contains {found[0]!r} already. {ANOTHER}")

@@ -17,11 +17,20 @@ FIXES = {
     ),
     r"no byte arrived": "choose a smaller file_size or more time, as only completed files and markers are visible",
     r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
+    r"certificate has expired|certificate is not yet valid": (
+        "the server's certificate is outside its dates: ask its administrators to renew it, or set the clocks"
+    ),
+    r"(Hostname|IP address) mismatch": "write the name that is in the server's certificate into urls",
     r"certificate verify failed|self.signed|unable to get local issuer": "set ca to the CA of the server's certificate",
 }
 """Fixes of failures of tpcsweep's own requests."""
 _UNTRUSTED = re.compile(
     r"certificate verify|local issuer|self.signed|CA certificates|peer certificate", re.IGNORECASE
+)
+_DATES = re.compile(r"certificate (has expired|is not yet valid|expired)", re.IGNORECASE)
+_NAME = re.compile(
+    r"subject name matches|(host ?name|IP address) mismatch|issued for a different host|not match target host",
+    re.IGNORECASE,
 )
 _OWN_TLS = re.compile(r"\[SSL: |\(Neon\)|curl: \(60\)|exit code 60\b")
 """A failure of the TLS connection of the tool itself: ssl of Python, davix, CURLE_PEER_FAILED_VERIFICATION."""
@@ -38,18 +47,26 @@ def explained(failure: str) -> str:
 def explained_copy(failure: str, copy_mode: str) -> str:
     """Return a failure of a third-party copy, followed by its fix, which names the end that refuses."""
     active, passive = ("destination", "source") if copy_mode == "pull" else ("source", "destination")
-    if _UNTRUSTED.search(failure) and not _OWN_TLS.search(failure):
+    if not _OWN_TLS.search(failure) and (fault := _fault_of_certificate(failure, passive)):
         # Both ends were asked with `ca` before, so the refusing end is the one that connects to the other.
-        return _with(
-            failure,
-            f"the {active}'s server does not trust the {passive}'s CA: ask its administrator to add it",
-        )
+        return _with(failure, f"the {active}'s server {fault}")
     if _OTHER_END.search(failure):
         return _with(
             failure,
             f"the {passive} refuses the {active}'s request with the {passive}'s credential: {_DENIED}",
         )
     return explained(failure)
+
+
+def _fault_of_certificate(failure: str, end: str) -> str:
+    """Return what a server finds wrong with the certificate of an end; "" for other failures."""
+    if _DATES.search(failure):
+        return f"finds the {end}'s certificate outside its dates: ask the {end}'s administrators, or set the clocks"
+    if _NAME.search(failure):
+        return f"misses the {end}'s name in its certificate: use a URL with a name of the certificate"
+    if _UNTRUSTED.search(failure):
+        return f"does not trust the {end}'s CA: ask its administrator to add it"
+    return ""
 
 
 def _with(failure: str, fix: str) -> str:

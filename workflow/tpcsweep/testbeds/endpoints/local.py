@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tpcsweep.common.urls import NewFolder, OwnFile
-from tpcsweep.testbeds.endpoints.doors import Body, DoorError, Doors
+from tpcsweep.testbeds.endpoints.doors import Body, DoorError, Doors, RefusedError
 
 LOCAL = "a local folder"
 
@@ -39,8 +39,11 @@ class LocalDoors(Doors):
             return [file.name for file in path.iterdir()] if path.is_dir() else None
 
     def _make(self, folder: NewFolder) -> None:
-        with _path(folder.url) as path:
-            path.mkdir()
+        try:
+            with _path(folder.url) as path:
+                path.mkdir()
+        except DoorError as error:
+            raise RefusedError(str(error)) from None
 
     def upload(self, file: OwnFile, content: Body, size: int) -> None:  # noqa: ARG002, the content tells its size
         with _path(file.url) as path, path.open("wb") as opened:
@@ -49,6 +52,10 @@ class LocalDoors(Doors):
     def download(self, url: str) -> bytes:
         with _path(url) as path:
             return path.read_bytes()
+
+    def start(self, url: str, size: int) -> bytes:
+        with _path(url) as path, path.open("rb") as file:
+            return file.read(size)
 
     def checksum(self, url: str) -> str:
         return f"adler32={zlib.adler32(self.download(url)):08x}"

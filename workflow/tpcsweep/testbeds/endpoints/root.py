@@ -13,7 +13,7 @@ from tpcsweep.common import processes
 from tpcsweep.common.urls import NewFolder, OwnFile
 from tpcsweep.measuring.tools.tool import Credentials, last_lines
 from tpcsweep.measuring.tools.xrdcp import login_environment
-from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors
+from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors, RefusedError
 
 SLOWEST = 1 << 20  # smallest accepted rate of an upload or download, B/s
 LIMITS = {
@@ -21,6 +21,8 @@ LIMITS = {
     for name in ("REQUESTTIMEOUT", "STREAMTIMEOUT", "STREAMERRORWINDOW", "CONNECTIONWINDOW")
 }
 """Settings of XRootD's client by environment, s."""
+DENIED = re.compile(r"\[3010\]|permission denied|not authorized", re.IGNORECASE)
+"""kXR_NotAuthorized, or its text."""
 MISSING = re.compile(r"\[3011\]|no such file", re.IGNORECASE)  # kXR_NotFound, or its text
 
 
@@ -44,17 +46,28 @@ class RootDoors(Doors):
 
     def _make(self, folder: NewFolder) -> None:
         # Some servers answer mkdir for an existing folder as if they had created it.
-        if self._asked(folder.url, "stat") is not None:
+        try:
+            existing = self._asked(folder.url, "stat")
+        except DoorError as error:
+            raise RefusedError(str(error)) from None
+        if existing is not None:
             other = "a new random name exists, so the server may answer for another folder"
             raise DoorError(f"stat {folder.url}: {other}. {ANOTHER}")
-        if self._asked(folder.url, "mkdir") is None:
-            raise DoorError(f"mkdir {folder.url}: no such folder above it")
+        try:
+            made = self._asked(folder.url, "mkdir")
+        except DoorError as error:
+            raise (RefusedError(str(error)) if DENIED.search(str(error)) else error) from None
+        if made is None:
+            raise RefusedError(f"mkdir {folder.url}: no such folder above it")
 
     def upload(self, file: OwnFile, content: Body, size: int) -> None:
         self._copied(["-", file.url], file.url, content, size)
 
     def download(self, url: str) -> bytes:
         return self._copied([url, "-"], url)
+
+    def start(self, url: str, size: int) -> bytes:
+        return (self._asked(url, "tail", "-c", str(size)) or "").encode()  # the end: xrdcp reads whole files
 
     def checksum(self, url: str) -> str:
         try:

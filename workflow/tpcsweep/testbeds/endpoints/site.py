@@ -184,7 +184,8 @@ class EndpointsSite:
                     door.upload(file, lambda: random_blocks(size), size)
             self._adler32 = door.adler32(url) if self.checksums else None
         except DoorError as error:
-            raise BrokenError(f"the source file cannot be uploaded: {error}") from error
+            what = "uploaded" if made else "read"
+            raise BrokenError(f"the source file cannot be {what}: {error}") from error
         except LookupError as error:
             raise BrokenError(f"{url}: checksums: {error.args[0]}. Fix: set checksums to false") from error
         return name

@@ -8,7 +8,7 @@ import secrets as random
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import psutil
 
 from tpcsweep.common import processes, signals
 from tpcsweep.common.numbers import counted
-from tpcsweep.common.urls import MadeFolder, NewFolder, made_up
+from tpcsweep.common.urls import MadeFolder
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.measuring import cell, provenance
 from tpcsweep.measuring.client.client_process import ClientError, process_channel
@@ -26,12 +26,11 @@ from tpcsweep.measuring.tools.tool import Credentials, Transfer
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Measurement
-from tpcsweep.testbeds.endpoints import ledger, secrets, trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints import ledger, secrets, trial, usability
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, LeftError
 from tpcsweep.testbeds.endpoints.fixes import explained_copy
 from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
-from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
 from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors, door_of
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
@@ -44,11 +43,20 @@ TRIAL = "trial"
 EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
 
 
-def require(settings: Endpoints) -> None:
-    """Raise CredentialError for unusable credentials."""
-    for pair in settings.pairs:
-        with secrets.written(settings, pair):
-            pass
+def require(_settings: Endpoints) -> None:
+    """Return None, as each pair can fail by itself; `warnings` knows the pairs of a sweep."""
+
+
+def warnings(study: SweepStudy) -> list[str]:
+    """Return why cells of a sweep may fail: doors, credentials and rights of its pairs, until its longest time.
+
+    Raises CredentialError if no pair has a usable credential.
+    """
+    found = usability.problems_of_sweep(study)
+    texts = list(dict.fromkeys(problem.text for problems in found.values() for problem in problems))
+    if found and all(map(usability.lacks_credential, found.values())):
+        raise secrets.CredentialError("\n".join(texts))
+    return texts
 
 
 @contextlib.contextmanager
@@ -62,35 +70,27 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     shared = SharedDoors(ledger.place(), request.testbed)
     urls = (url for end in (pair.source, pair.destination) if not end.local for url in end.urls)
     shared.await_pauses(map(door_of, urls), request.stage, spending.check)
-    ledger.reap(settings)
+    if left := ledger.reap(settings, pair.name)[1]:
+        raise LeftError(f"no folder is created while an earlier one cannot be deleted: {'; '.join(left)}")
     with contextlib.ExitStack() as undo:
         private = undo.enter_context(secrets.written(settings, pair))
-        folders = {
-            role: NewFolder(getattr(pair, role).urls[0], made_up()) for role in ("source", "destination")
-        }
-        if pair.source.file:
-            del folders["source"]
-        try:
-            doors = {
-                role: open_doors(getattr(pair, role).urls[0], Credentials(private), role)
-                for role in ("source", "destination")
-            }
-        except OSError as error:
-            raise secrets.CredentialError(
-                f"the certificate cannot be used: {error.strerror or error}"
-            ) from error
-        entry = ledger.begin(undo, pair.name, folders, private)
+        credentials = Credentials(private)
+        doors = {role: usability.door_of(pair, role, credentials) for role in usability.ROLES}
+        _require_usable(settings, pair, credentials, request)
+        entry = ledger.begin(undo, request.testbed, pair.name, private)
         undo.push(partial(_cleared, doors, entry))
         undo.callback(signals.ignore_signals)
         others = _other_runs(doors, pair, entry)
         for note in others:
             request.stage(note)
         request.stage(f"making folders for {request.deployment}")
-        made = {role: _made(doors[role], entry, role, getattr(pair, role).urls) for role in folders}
+        written = [role for role in doors if not getattr(pair, role).file]
+        made = {role: _made(doors[role], entry, role, pair, credentials) for role in written}
         if any(TOOLS[tool].follows_in_clear for tool in request.tools) and Credentials(private).needed:
             _require_encrypted_copies(doors, made, pair)
         for role, folder in made.items():
-            doors[role].delete(folder.file(TRIAL))
+            with _explained(pair, role, credentials):
+                doors[role].delete(folder.file(TRIAL))
         home = private / "client"
         home.mkdir()
         log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
@@ -130,14 +130,40 @@ def _other_runs(doors: Mapping[str, Doors], pair: EndpointPair, entry: ledger.En
     return notes
 
 
-def _made(door: Doors, entry: ledger.Entry, role: str, folder_urls: Sequence[str]) -> MadeFolder:
+def _require_usable(
+    settings: Endpoints, pair: EndpointPair, credentials: Credentials, request: Request
+) -> None:
+    """Raise DoorError or CredentialError if an end cannot be used, and report what may end during the deployment."""
+    for role, login in settings.logins(pair).items():
+        seconds = request.seconds if not login.token_command else 0.0  # it runs before each cell
+        for problem in usability.end_problems(pair, role, login, credentials, seconds):
+            if problem.error:
+                raise problem.error
+            request.stage(problem.text)
+
+
+def _made(
+    door: Doors, entry: ledger.Entry, role: str, pair: EndpointPair, credentials: Credentials
+) -> MadeFolder:
     """Create a folder of an end, see it at the end's other doors, and write a file in it."""
-    folder = door.make_folder(entry.folders[role])
-    entry.made(role, folder)
-    for url in folder_urls[1:]:
-        door.require(folder.at(url))
-    door.upload(folder.file(TRIAL), lambda: [b"\n"], 1)
+    first, *others = getattr(pair, role).urls
+    with _explained(pair, role, credentials):
+        folder = entry.create(role, door, first)
+        for url in others:
+            door.require(folder.at(url))
+        door.upload(folder.file(TRIAL), lambda: [b"\n"], 1)
     return folder
+
+
+@contextlib.contextmanager
+def _explained(pair: EndpointPair, role: str, credentials: Credentials) -> Iterator[None]:
+    """Add the end to a DoorError, and what its token lacks to a refusal."""
+    try:
+        yield
+    except DoorError as error:
+        raise DoorError(
+            f"{role}: {usability.explained_denial(str(error), pair, role, credentials)}"
+        ) from None
 
 
 def _require_encrypted_copies(
@@ -213,8 +239,16 @@ def measure(
     of_pair = wanted.model_copy(update=path)
     with site.turn(wanted, how):
         result = cell.measure(site, of_pair, how, f"{prefix}-{random.token_hex(4)}", *shown)
-    words = [explained_copy(result.message, wanted.copy_mode), *site.doubts]
+    reason, ended = explained_copy(result.message, wanted.copy_mode), ""
+    if usability.DENIAL.search(reason):
+        ended = usability.refusals(site.pair, site.logins, Credentials(site.private))
+    words = [ended, reason, *site.doubts]
     return dataclasses.replace(result, message="; ".join(filter(None, words)))
+
+
+def unexplained(settings: Endpoints) -> list[str]:
+    """Return the folders of dead runs that belong to no pair of this testbed."""
+    return ledger.unexplained(settings)
 
 
 def reap(settings: Endpoints) -> list[str]:
@@ -227,6 +261,6 @@ def reap(settings: Endpoints) -> list[str]:
     return done
 
 
-def check(study: SweepStudy) -> Iterator[Finding]:
+def check(study: SweepStudy, pair: str | None = None) -> Iterator[Finding]:
     assert isinstance(study.testbed, Endpoints)
-    yield from trial.findings(study.testbed)
+    yield from trial.findings(study.testbed, study.testbed_name, pair)

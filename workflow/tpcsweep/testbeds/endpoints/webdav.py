@@ -21,12 +21,22 @@ from tpcsweep.common.urls import NewFolder, OwnFile, holds_own_folder, shown, un
 from tpcsweep.measuring.tools.http import REDIRECTIONS, Head, HttpError, parse_head
 from tpcsweep.measuring.tools.http_tpc import BUSY, Progress, pause_seconds, wish
 from tpcsweep.measuring.tools.tool import LONGEST, Credentials
-from tpcsweep.testbeds.endpoints.doors import ANOTHER, PATIENCE, Body, DoorError, Doors, OtherFolderError
+from tpcsweep.testbeds.endpoints.doors import (
+    ANOTHER,
+    PATIENCE,
+    Body,
+    DoorError,
+    Doors,
+    OtherFolderError,
+    RefusedError,
+)
 
 TRIES = 4  # requests to a busy door before giving up
 LONGEST_WAIT = 30.0
 EARLY = 1.0  # seconds that an upload waits for an answer before it sends its content, as curl does
 CREATED = 201
+REFUSED = (400, 401, 403, 404, 409, 415, 423, 507)
+"""Answers to MKCOL by which nothing is created (RFC 4918, 9.3.1, and RFC 9110, 15.5); others may come from a proxy."""
 _WRITING = ("MKCOL", "PUT", "DELETE")
 _LENGTH = re.compile(r"<(?:\w+:)?getcontentlength\b[^>]*>\s*(\d+)\s*</")
 _HREF = re.compile(r"<(?:\w+:)?href>([^<]*)</")
@@ -57,6 +67,10 @@ def members(listing: str, folder: str) -> list[str]:
         if last != folder:
             found.append(last)
     return found
+
+
+class UnsentError(OSError):
+    """No connection was made, so a request was not sent."""
 
 
 def _reason(error: Exception) -> str:
@@ -110,6 +124,8 @@ class HttpDoors(Doors):
             try:
                 answer = self._once(method, url, headers, body, size)
                 target = answer.redirection(url)
+            except UnsentError as error:
+                raise RefusedError(f"{method} {shown(url)}: {error}") from None
             except (OSError, http.client.HTTPException, HttpError) as error:
                 raise DoorError(f"{method} {shown(url)}: {_reason(error)}") from None
             except ValueError as error:  # a redirection to another text than a URL
@@ -121,13 +137,17 @@ class HttpDoors(Doors):
         raise DoorError(f"{method} {shown(first)}: redirected more than {REDIRECTIONS} times")
 
     def _require_safe(self, method: str, url: str, where: str) -> None:
-        """Raise DoorError if a request would show a credential, or would write outside tpcsweep's own folder."""
+        """Raise RefusedError if a request would show a credential, or would write outside tpcsweep's own folder."""
         if urlsplit(url).scheme not in ("http", "https"):
-            raise DoorError(f"{where}: a door is asked by http or https only")
+            raise RefusedError(f"{where}: a door is asked by http or https only")
         if unencrypted(url) and self.credentials.needed:
-            raise DoorError(f"{where}: a credential would be readable on its way. Fix: use a door with https")
+            raise RefusedError(
+                f"{where}: a credential would be readable on its way. Fix: use a door with https"
+            )
         if method in _WRITING and not holds_own_folder(url):
-            raise DoorError(f"{where}: this is outside the folder that tpcsweep made. Fix: use another door")
+            raise RefusedError(
+                f"{where}: this is outside the folder that tpcsweep made. Fix: use another door"
+            )
 
     def _once(
         self, method: str, url: str, headers: Mapping[str, str], body: Body | None, size: int
@@ -149,6 +169,10 @@ class HttpDoors(Doors):
         )
         try:
             try:
+                connection.connect()
+            except OSError as error:
+                raise UnsentError(_reason(error)) from None
+            try:
                 connection.putrequest(
                     method, f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
                 )
@@ -166,7 +190,12 @@ class HttpDoors(Doors):
                 pass  # a server may answer, and close the connection, before it has read everything
             answer = connection.getresponse()
             found = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, answer.reason, found, answer.read())
+            part = re.fullmatch(
+                r"bytes=0-(\d+)", headers.get("Range", "")
+            )  # a server may send the whole file
+            return Answer(
+                answer.status, answer.reason, found, answer.read(int(part[1]) + 1 if part else None)
+            )
         finally:
             connection.close()
 
@@ -202,6 +231,11 @@ class HttpDoors(Doors):
     def download(self, url: str) -> bytes:
         return self.ok("GET", url).body
 
+    def start(self, url: str, size: int) -> bytes:
+        if (self.size(url) or 0) <= 0:  # there is no range of an empty file (RFC 9110, 14.1.2)
+            return b""
+        return self.ok("GET", url, headers={"Range": f"bytes=0-{size - 1}"}).body
+
     def checksum(self, url: str) -> str:
         head = self.request("HEAD", url, {"Want-Digest": "adler32"})
         if digest := head.headers.get("digest"):
@@ -209,7 +243,9 @@ class HttpDoors(Doors):
         raise LookupError(f"no Digest in the answer to HEAD (RFC 3230): {head}")
 
     def _make(self, folder: NewFolder) -> None:
-        answer = self.ok("MKCOL", f"{folder.url}/", 405)
+        answer = self.ok("MKCOL", f"{folder.url}/", 405, *REFUSED)
+        if answer.status in REFUSED:
+            raise RefusedError(f"MKCOL {folder.url}/: {answer}")
         if answer.status != CREATED:
             why = "not 201 Created for a new random name, so the server may answer for another folder"
             raise DoorError(f"MKCOL {folder.url}/: {answer}: {why}. {ANOTHER}")
