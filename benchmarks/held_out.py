@@ -134,7 +134,7 @@ def main() -> None:
         ): of_plans,
     }
     if sys.argv[1:]:
-        tables["WAN, a run left out", "model, median error", "in 95 % intervals"] = partial(
+        tables["WAN, a run left out", "median error", "in 95 % intervals"] = partial(
             of_runs, Path(sys.argv[1])
         )
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
