@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 from tpcsweep.analysis.history.change_points import FEWEST_RUNS_BETWEEN, changes
 
-YEARS = 10
+YEARS = 16
 WEEKS = 52
 CELLS = 24
 SCATTER = 0.03

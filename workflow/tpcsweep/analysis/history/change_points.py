@@ -35,11 +35,11 @@ from tpcsweep.sweeps.sweep import REPETITION
 FEWEST_RUNS_BETWEEN = 2
 """Fewest runs between two changes, before the first and after the last: one outlying run is no change."""
 SIGNIFICANT = 0.005
-"""Largest share of histories without a change in which one is found, if runs scatter normally."""
+"""Largest share of histories without a change in which one is found in a look, if runs scatter normally."""
 _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
 _FAR = 2.0  # standard deviations from the median of neighbouring runs beyond which values are outliers
 _WINDOW, _CELL_WINDOW = 7, 11  # runs of that median: more than half of them are a change
-_CORRELATION, _RUNS = 0.5, 20  # correlation of neighbouring runs that is assumed, and its weight in runs
+_CORRELATION, _RUNS = 0.5, 40  # correlation of neighbouring runs that is assumed, and its weight in runs
 _MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _MOST_LOST = 5  # most cells without a throughput that a summary names
@@ -288,9 +288,7 @@ def _level_and_rest(logs: Floats) -> list[Floats]:
     scatter = _scatter(rest)
     # The level scatters at least as the mean of independent cells.
     least = np.sqrt(np.mean(scatter**2) / len(scatter))
-    # Correlated runs differ more from each other than from their neighbours.
-    wide = np.maximum(_scatter(level), least) / np.sqrt(1 - _CORRELATION)
-    level = _tamed(level, wide, _WINDOW)
+    level = _tamed(level, np.maximum(_scatter(level), least), _WINDOW)
     return [level, _tamed(rest, scatter, _CELL_WINDOW)]
 
 
