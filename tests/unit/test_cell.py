@@ -16,6 +16,7 @@ from tpcsweep.data.flags import BROKEN
 from tpcsweep.deploying.xrootd.monitoring import LATE, Copy
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Event, ToolRefusedError
+from tpcsweep.measuring.limits import growth_seconds
 from tpcsweep.measuring.sampler import Readings
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.sweeps.parameters import Parameters
@@ -57,6 +58,8 @@ class MemorySite:
     """Seconds after which a method finds the deployment broken."""
     refused: str = ""
     path_slow: bool = False
+    first_byte: float = 0.0
+    """Seconds from a file's start to its first byte."""
     files: float = math.inf
     """Files of each stream, after which it is finished."""
     records: bool | None = True
@@ -115,7 +118,7 @@ class MemorySite:
         return self.events()
 
     def received(self, event: Event) -> Arrival:
-        return Arrival(event["start"], 0 if event["failure"] else WANTED.file_size)
+        return Arrival(event["start"] + self.first_byte, 0 if event["failure"] else WANTED.file_size)
 
     def copies(self) -> list[Copy] | None:
         found = []
@@ -191,13 +194,21 @@ def test_only_a_cell_without_bytes_says_so(measured: Measured, until: float, thr
         assert {"not_steady", "wide_interval"} <= set(found["flags"])
 
 
-def test_the_warmup_lasts_until_each_stream_has_ended_a_file(measured: Measured, monkeypatch: Patch) -> None:
-    how = Measurement(until="seconds", seconds=20)
-    warmup = [measured(how)[0]["summary"]["warmup"]]
-    for seconds in (3.5, 9):
+def test_the_warmup_begins_at_the_first_byte_and_a_phase_of_files_that_counts_is_flagged(
+    measured: Measured, monkeypatch: Patch
+) -> None:
+    how, found = Measurement(until="seconds", seconds=20), []
+    for seconds, first_byte in ((1, 0), (9, 3), (17, 3), (17, 8)):
         monkeypatch.setitem(globals(), "SECONDS", seconds)
-        warmup.append(measured(how)[0]["summary"]["warmup"])
-    assert warmup == pytest.approx([2, 3.5, 5], abs=0.11)
+        result = measured(how, first_byte=first_byte)[0]
+        found.append((result["summary"]["warmup"], result["summary"]["cycle"], result["flags"]))
+    growth = growth_seconds(WANTED, MemorySite.rtt_idle)
+    assert found == [
+        (2, 1, []),
+        (pytest.approx(3 + growth, abs=0.11), 9, []),
+        (pytest.approx(3 + growth, abs=0.11), 17, ["within_files"]),
+        (5, 17, ["not_steady", "within_files"]),
+    ]
 
 
 @pytest.mark.parametrize(("records", "waits"), [(True, False), (None, False), (False, True)])
