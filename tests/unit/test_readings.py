@@ -301,7 +301,8 @@ def test_scaling_the_samples_scales_the_result(samples: list[float], power: int)
         (20, Course(ramp=3.5), 3.5, True),
         (20, Course(ramp=math.nan), 2, True),
         (20, Course(ramp=6), 5, False),  # slow start lasts longer than a quarter
-        (20, Course(ramp=6, cycle=4), 5, True),  # as in each of the following files
+        (20, Course(ramp=6, cycle=7), 5, True),  # as in each of the following files
+        (20, Course(ramp=6, cycle=4), 5, False),  # a whole file takes less than this start
         (6, Course(), 1.5, True),
     ],
 )

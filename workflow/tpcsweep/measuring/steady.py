@@ -80,12 +80,12 @@ def analyse(
     samples = np.asarray(goodput, dtype=np.float64)
     most = int(_MOST_WARMUP * samples.size)
     cycle = _cycle_samples(course.cycle / interval, samples.size - most)
-    # With cycles, each begins with the same growth as the first.
+    # Each cycle begins with the same pause and growth as the first.
     grown = 0 if cycle else _grown(course.windows, max(1, round(1 / interval)))
     ramp = int(course.ramp / interval + 1e-6) if course.ramp > 0 else 0
     settled = max(int(_LEAST_WARMUP / interval + 1e-6), ramp, grown)
     cut = min(settled, most)
-    growing = not cycle and (ramp > most or _grows(samples, np.asarray(course.windows), cut, grown))
+    growing = ramp > max(most, cycle) or _grows(samples, np.asarray(course.windows), cut, grown)
     # If all bytes arrived in the warm-up, they count: such a cell is very slow, but not empty.
     ceased = bool(samples.any() and not samples[cut:].any())
     cut = 0 if ceased else cut
@@ -117,7 +117,7 @@ def analyse(
         steady=not (trend or ceased or growing),
         too_short=bool(too_short),
         weights=weights,
-        cycles=(samples.size - most) * interval / course.cycle,
+        cycles=(samples.size - most) * interval / (course.cycle or math.nan),
     )
 
 

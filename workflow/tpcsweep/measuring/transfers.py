@@ -164,8 +164,10 @@ class CellTransfers:
             for name, arrival in present.items()
             if name.startswith(self._prefix)
         ]
+        begun = set(self._columns["stream"])
         for stream, first_byte, *_ in rows:
-            self._note_first_byte(stream, first_byte)
+            if stream not in begun:  # otherwise it had its first byte in an earlier file, seen or not
+                self._note_first_byte(stream, first_byte)
         table = np.array(rows, dtype=float).reshape(-1, 4)
         self._unfinished = dict(zip(("stream", "first_byte", "end", "size"), table.T, strict=True))
 
