@@ -74,9 +74,11 @@ def judged(spans: list[Span], streams: int, parts: list[Span] | None = None) -> 
     transfers = CellTransfers("", 0.0, streams)
     for number, (stream, start, end, size) in enumerate(sorted(spans, key=lambda span: span.end)):
         event = {"event": "end", "stream": stream, "number": number, "name": f"{number}", "failure": None}
-        transfers.add(event | {"start": start, "end": end}, Arrival(None, size))
+        arrival = Arrival(None, size, followed=parts is not spans)
+        transfers.add(event | {"start": start, "end": end}, arrival)
     found = analyse(rates, INTERVAL, 0.95, course=Course(cycle=transfers.cycle))
-    found = by_rounds(found, *transfers.rounds(), 0.95)
+    if transfers.whole_files:
+        found = by_rounds(found, *transfers.rounds(), 0.95)
     return found.mean, found.low, found.high
 
 

@@ -323,7 +323,7 @@ def main() -> None:
             [(each, *written(row)) for each, row in zip(FAMILIES, rows, strict=True)],
         )
         print()
-        pooled.append((name, *written(np.nanmean(rows[:-1], axis=0))))
+        pooled.append((name, *written(mean_row(np.array(rows[:-1])))))
     print("All but the drift\n")
     table(("rule", *(f"{length} s" for length in LENGTHS), *EXTRA), pooled)
 
@@ -370,6 +370,16 @@ def family(name: str, rule: Any, stop: Any, draws: int) -> Floats:
     return np.array([*figures, *extra, *stopping])
 
 
+def mean_row(rows: Floats) -> Floats:
+    """Return the means over families, and the coverage of unflagged cells over all of these."""
+    columns = [row[np.isfinite(row)] for row in rows.T]
+    means = np.array([column.mean() if column.size else np.nan for column in columns])
+    for place in range(1, 3 * len(LENGTHS), 3):
+        covered, weights = rows[:, place], rows[:, place + 1]
+        means[place] = np.nansum(covered * weights) / weights.sum() if weights.any() else np.nan
+    return means
+
+
 def drawn(draw: Draw, generator: np.random.Generator, count: int, length: float) -> list[Cell]:
     return [
         each if isinstance(each, Cell) else Cell(each)
@@ -378,19 +388,22 @@ def drawn(draw: Draw, generator: np.random.Generator, count: int, length: float)
 
 
 def unflagged(cells: Sequence[Any], length: float) -> NDArray[np.bool_]:
-    """Return which cells a sweep of them leaves without flags, as folding does; by themselves under an older rule."""
-    steady_ones = np.array([cell.steady for cell in cells])
-    if not all(hasattr(cell, "weights") for cell in cells):
-        return steady_ones & ~np.array([getattr(cell, "too_short", False) for cell in cells])
-    size = int(np.prod(SWEEP))
-    lengths = np.array([cell.length for cell in cells])
-    widths = np.array([2 * cell.half_width / cell.mean for cell in cells])
-    padded = (
-        np.append(each, np.full(-len(cells) % size, np.nan)).reshape(-1, *SWEEP) for each in (lengths, widths)
-    )
-    sweeps = zip(*padded, strict=True)
-    short = [similar_cells.too_short(some, np.full(SWEEP, np.inf), width) for some, width in sweeps]
-    return steady_ones & ~np.ravel(short)[: len(cells)] & (length >= similar_cells.SHORTEST)
+    """Return which cells carry neither flag, as folding raises them; under an older rule by themselves."""
+    found = np.array([cell.steady for cell in cells])
+    if all(hasattr(cell, "weights") for cell in cells):
+        return found & ~pooled_short(cells) & (length >= similar_cells.SHORTEST)
+    return found & ~np.array([getattr(cell, "too_short", False) for cell in cells])
+
+
+def pooled_short(cells: Sequence[Steady]) -> NDArray[np.bool_]:
+    """Return which cells are too short, if `SWEEP` cells after each other are a sweep."""
+    whole = np.full((-(-len(cells) // int(np.prod(SWEEP))), *SWEEP), np.nan)
+    lengths, widths = whole.copy(), whole.copy()
+    lengths.flat[: len(cells)] = [cell.length for cell in cells]
+    widths.flat[: len(cells)] = [2 * cell.half_width / cell.mean for cell in cells]
+    endless = np.full(SWEEP, np.inf)
+    short = [similar_cells.too_short(some, endless, wide) for some, wide in zip(lengths, widths, strict=True)]
+    return np.ravel(short)[: len(cells)]
 
 
 def share(events: NDArray[np.bool_], truth: float = 0.0) -> float:
@@ -491,7 +504,7 @@ def dataset(cells: Sequence[Steady]) -> xr.Dataset:
         "throughput_freedom": [cell.freedom for cell in cells],
     }
     shape = (len(cells), 1)
-    short = [MASKS["too_short"] * cell.too_short for cell in cells]
+    short = MASKS["too_short"] * pooled_short(cells)
     return xr.Dataset(
         {name: (axes, np.reshape(values, shape)) for name, values in figures.items()}
         | {

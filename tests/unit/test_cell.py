@@ -10,6 +10,7 @@ from functools import partialmethod
 from types import SimpleNamespace
 from typing import Any, Self
 
+import numpy as np
 import pytest
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.data.flags import BROKEN
@@ -60,6 +61,8 @@ class MemorySite:
     path_slow: bool = False
     first_byte: float = 0.0
     """Seconds from a file's start to its first byte."""
+    buffered: float = 0.0
+    """Seconds of bytes that buffers take in the first two seconds, and give back until the twentieth."""
     files: float = math.inf
     """Files of each stream, after which it is finished."""
     records: bool | None = True
@@ -86,6 +89,9 @@ class MemorySite:
     def _reading(self, spent: float) -> dict[str, Any]:
         payload = round(RATE * (min(spent, self.bytes_end) + self.wobble * math.sin(50 * spent) ** 2))
         bytes_ = {"goodput": payload, "source_throughput": payload, "wire_throughput": round(1.05 * payload)}
+        if self.buffered:
+            held = np.interp(spent, [0, 2, 20], [0, self.buffered, 0])
+            bytes_["wire_throughput"] = payload + round(RATE * held)
         cpu = {"source_cpu": (0.5 * spent, 0.25 * spent), "destination_cpu": spent}
         machine = {"machine_cpu": spent, "machine_total": 2 * spent, "machine_others": 0.0}
         return {"time": Clock.now + spent, **bytes_, **cpu, **machine}
@@ -209,6 +215,15 @@ def test_the_warmup_begins_at_the_first_byte_and_a_phase_of_files_that_counts_is
         (pytest.approx(3 + growth, abs=0.11), 17, ["within_files"]),
         (5, 17, ["not_steady", "within_files"]),
     ]
+
+
+@pytest.mark.parametrize(("buffered", "flags"), [(0.27, []), (0.9, ["counters_disagree"])])
+def test_buffers_that_empty_are_no_throughput(measured: Measured, buffered: float, flags: list[str]) -> None:
+    result, _ = measured(Measurement(until="seconds", seconds=20), buffered=buffered)
+    summary = result["summary"]
+    assert summary["throughput"] == summary["wire_throughput"] == pytest.approx(1 - buffered / 18, rel=1e-3)
+    assert summary["throughput_low"] <= summary["throughput"] <= summary["throughput_high"]
+    assert (summary["throughput_average"], result["flags"]) == (pytest.approx(1, rel=1e-3), flags)
 
 
 @pytest.mark.parametrize(("records", "waits"), [(True, False), (None, False), (False, True)])

@@ -183,9 +183,9 @@ class _Cell:
         growth = limits.growth_seconds(self._wanted, 0.0 if math.isnan(rtt) else rtt)
         course = Course(begun + growth, self._transfers.cycle, samples["cwnd"])
         found = analyse(goodput, interval, self._measurement.confidence, rtt / 1000, course)
-        if math.isfinite(self._transfers.first_byte):
-            return found
-        return by_rounds(found, *self._transfers.rounds(), self._measurement.confidence)
+        if self._transfers.whole_files:
+            return by_rounds(found, *self._transfers.rounds(), self._measurement.confidence)
+        return found
 
     def _record_events(self, events: Iterable[Event]) -> None:
         """Record events of the client; the file of an ended transfer is removed at once."""

@@ -40,6 +40,7 @@ class CellTransfers:
         self._first_bytes: dict[float, float] = {}
         self._first_ends: dict[float, float] = {}
         self._last_ends: dict[float, float] = {}
+        self._followed = False
         self._failures: dict[int, str] = {}
         self._waiting: dict[str, int] = {}  # rows without a record of XRootD, by file name, oldest first
         self._early: dict[str, Copy] = {}  # records of transfers whose end is not yet known
@@ -70,6 +71,7 @@ class CellTransfers:
         for name, value in values.items():
             self._columns[name].append(value)
         self._note_first_byte(values["stream"], values["first_byte"])
+        self._followed |= arrival.followed
         if values["ok"]:
             self._first_ends.setdefault(values["stream"], values["end"])
             self._last_ends[values["stream"]] = values["end"]
@@ -139,6 +141,11 @@ class CellTransfers:
         if ended > len(first):
             return (sum(last) - sum(first)) / (ended - len(first))
         return sum(first) / ended if ended else math.nan
+
+    @property
+    def whole_files(self) -> bool:
+        """Whether nothing is known of files but their ends."""
+        return not (self._first_bytes or self._followed)
 
     def rounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return seconds and bytes of the k-th files of all streams, (streams, rounds), from the second file on."""

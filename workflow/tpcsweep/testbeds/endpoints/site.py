@@ -212,7 +212,7 @@ class EndpointsSite:
         size = 0 if event["failure"] else self._size
         self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
-        return Arrival(None, size)
+        return Arrival(None, size, followed=bool(self.markers))
 
     def unseen(self) -> str:
         """Return how many files of the cell have a size that could not be asked, with a reason; "" for none."""
