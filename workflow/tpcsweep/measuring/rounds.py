@@ -30,7 +30,8 @@ def by_rounds(
     count = seconds.shape[1]
     if not 0 < count < BATCHED - 1:
         return cell
-    cell = replace(cell, too_short=cell.too_short or count + 1 < FEWEST_FILES)
+    if count + 1 < FEWEST_FILES:  # no other cells say more about that
+        cell = replace(cell, too_short=True, length=math.nan)
     if count < _LEAST_ROUNDS:
         return cell
     half, freedom = half_width(seconds, sizes, confidence)

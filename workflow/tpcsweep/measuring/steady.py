@@ -49,7 +49,7 @@ class Steady:
     warmup: float  # seconds
     warmup_samples: int
     length: float
-    """Time after the warm-up over the larger of correlation time and RTT; NaN without an interval."""
+    """Time after the warm-up over the larger of correlation time and RTT; NaN without an interval, or by few files."""
     steady: bool  # whether windows have grown in the warm-up, and bytes arrive after it, without a trend
     too_short: bool  # whether the interval may be too narrow, by this cell alone
     weights: NDArray[np.float64]  # of the samples in the mean, (samples,); their sum is 1
