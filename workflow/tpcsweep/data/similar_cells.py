@@ -15,8 +15,8 @@ from scipy.ndimage import correlate1d
 SHORTEST = 10.0  # s: below this, and below this many correlation times, intervals miss the truth too often
 FEWEST_TIMES = 15
 FEWEST_POOLED = 20  # correlation times by the mean of similar cells
-NARROW = 0.5
-"""Interval over that of similar cells, both relative to the mean, below which it is narrow by luck."""
+NARROW = 0.6
+"""Interval over the usual one of similar cells, both relative to the mean, below which it may be narrow by luck."""
 _NEIGHBOUR = 0.5  # weight of the next value on an axis; along several axes weights multiply
 
 
@@ -30,9 +30,25 @@ def too_short(
     means. A cell whose length and width are unknown is not too short by them, and does not count for others.
     """
     times = np.exp(_pooled(lengths, np.log))
+    expected = _by_axes(widths)
     # A mean of roots follows rare wide intervals more than a geometric mean, and less than the usual one.
-    usual = _pooled(widths, np.sqrt) ** 2
+    usual = expected * _pooled(widths / expected, np.sqrt) ** 2
     return np.asarray((times < FEWEST_POOLED) | (round_trips < FEWEST_TIMES) | (widths < NARROW * usual))
+
+
+def _by_axes(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return positive values as a product of a factor for each value of each axis, by geometric means of known ones."""
+    known = np.isfinite(values) & (values > 0)
+    logs = np.where(known, np.log(np.where(known, values, 1.0)), 0.0)
+
+    def mean(axes: tuple[int, ...]) -> NDArray[np.float64]:
+        count = known.sum(axis=axes, keepdims=True)
+        return np.asarray(logs.sum(axis=axes, keepdims=True) / np.maximum(count, 1))
+
+    every = tuple(range(values.ndim))
+    middle = mean(every)
+    effects = (mean(every[:axis] + every[axis + 1 :]) - middle for axis in every)
+    return np.asarray(np.exp(middle + sum(effects, np.zeros(values.shape))))
 
 
 def _pooled(
