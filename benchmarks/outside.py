@@ -13,7 +13,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from tpcsweep.measuring.steady import analyse
+from tpcsweep.measuring.rounds import by_rounds
+from tpcsweep.measuring.steady import Course, analyse
+from tpcsweep.measuring.transfer_files import Arrival
+from tpcsweep.measuring.transfers import CellTransfers
 from tpcsweep.testbeds.endpoints.spans import Span, arrived, known_until, split
 
 CELLS = 400
@@ -68,8 +71,14 @@ def judged(spans: list[Span], streams: int, parts: list[Span] | None = None) -> 
     parts = parts or spans
     times = np.arange(0.0, known_until(parts, streams), INTERVAL)
     rates = np.diff(arrived(times, parts)) / INTERVAL
-    first = max(min(span.end for span in spans if span.stream == stream) for stream in range(streams))
-    found = analyse(rates, INTERVAL, 0.95, settled=first)
+    transfers = CellTransfers("", 0.0, streams)
+    for number, (stream, start, end, size) in enumerate(sorted(spans, key=lambda span: span.end)):
+        event = {"event": "end", "stream": stream, "number": number, "name": f"{number}", "failure": None}
+        arrival = Arrival(None, size, followed=parts is not spans)
+        transfers.add(event | {"start": start, "end": end}, arrival)
+    found = analyse(rates, INTERVAL, 0.95, course=Course(cycle=transfers.cycle))
+    if transfers.whole_files:
+        found = by_rounds(found, *transfers.rounds(), 0.95)
     return found.mean, found.low, found.high
 
 

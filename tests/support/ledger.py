@@ -2,6 +2,7 @@
 """What became of every measurement of a sweep that was ever seen on the disk: kept, lost, made again, or wrong."""
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ import numpy as np
 import orjson
 from tpcsweep.data.flags import graded
 from tpcsweep.data.variables import NOT_MEASURED
-from tpcsweep.measuring.steady import analyse
+from tpcsweep.measuring.steady import Course, analyse
 
 EVERY = 0.02  # seconds between looks at the disk: a measurement takes a second or more
 ROUNDED = 0.02
@@ -167,7 +168,9 @@ def _misstated(cell: Mapping[str, Any], spec: Mapping[str, Any], reference: floa
     summary, how = cell["summary"], spec["measurement"]
     throughput, average = float(summary["throughput"]), float(summary["throughput_average"])
     goodput = np.array(cell["samples"]["goodput"], float)
-    mean, plain = analyse(goodput, how["interval"], how["confidence"]).mean, float(goodput.mean())
+    course = Course(summary["warmup"], summary["cycle"] or math.nan)
+    mean = analyse(goodput, how["interval"], how["confidence"], course=course).mean
+    plain = float(goodput.mean())
     if not np.allclose([throughput, average], [mean, plain], rtol=ROUNDED, atol=0):
         return f"has {throughput} and {average} Gbit/s, and its samples {mean:.4g} and {plain:.4g}"
     # Of the whole cell: after a warm-up more may arrive than the path carries, out of buffers that had filled.

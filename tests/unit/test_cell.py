@@ -10,6 +10,7 @@ from functools import partialmethod
 from types import SimpleNamespace
 from typing import Any, Self
 
+import numpy as np
 import pytest
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.data.flags import BROKEN
@@ -17,6 +18,7 @@ from tpcsweep.data.variables import SUMMARY
 from tpcsweep.deploying.xrootd.monitoring import LATE, Copy
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Event, ToolRefusedError
+from tpcsweep.measuring.limits import growth_seconds
 from tpcsweep.measuring.sampler import Readings
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.sweeps.parameters import Parameters
@@ -58,6 +60,10 @@ class MemorySite:
     """Seconds after which a method finds the deployment broken."""
     refused: str = ""
     path_slow: bool = False
+    first_byte: float = 0.0
+    """Seconds from a file's start to its first byte."""
+    buffered: float = 0.0
+    """Seconds of bytes that buffers take in the first two seconds, and give back until the twentieth."""
     files: float = math.inf
     """Files of each stream, after which it is finished."""
     records: bool | None = True
@@ -84,6 +90,9 @@ class MemorySite:
     def _reading(self, spent: float) -> dict[str, Any]:
         payload = round(RATE * (min(spent, self.bytes_end) + self.wobble * math.sin(50 * spent) ** 2))
         bytes_ = {"goodput": payload, "source_throughput": payload, "wire_throughput": round(1.05 * payload)}
+        if self.buffered:
+            held = np.interp(spent, [0, 2, 20], [0, self.buffered, 0])
+            bytes_["wire_throughput"] = payload + round(RATE * held)
         cpu = {"source_cpu": (0.5 * spent, 0.25 * spent), "destination_cpu": spent}
         machine = {"machine_cpu": spent, "machine_total": 2 * spent, "machine_others": 0.0}
         return {"time": Clock.now + spent, **bytes_, **cpu, **machine}
@@ -116,7 +125,7 @@ class MemorySite:
         return self.events()
 
     def received(self, event: Event) -> Arrival:
-        return Arrival(event["start"], 0 if event["failure"] else WANTED.file_size)
+        return Arrival(event["start"] + self.first_byte, 0 if event["failure"] else WANTED.file_size)
 
     def copies(self) -> list[Copy] | None:
         found = []
@@ -192,13 +201,30 @@ def test_only_a_cell_without_bytes_says_so(measured: Measured, until: float, thr
         assert {"not_steady", "wide_interval"} <= set(found["flags"])
 
 
-def test_the_warmup_lasts_until_each_stream_has_ended_a_file(measured: Measured, monkeypatch: Patch) -> None:
-    how = Measurement(until="seconds", seconds=20)
-    warmup = [measured(how)[0]["summary"]["warmup"]]
-    for seconds in (3.5, 9):
+def test_the_warmup_begins_at_the_first_byte_and_a_phase_of_files_that_counts_is_flagged(
+    measured: Measured, monkeypatch: Patch
+) -> None:
+    how, found = Measurement(until="seconds", seconds=20), []
+    for seconds, first_byte in ((1, 0), (9, 3), (17, 3), (17, 8)):
         monkeypatch.setitem(globals(), "SECONDS", seconds)
-        warmup.append(measured(how)[0]["summary"]["warmup"])
-    assert warmup == pytest.approx([2, 3.5, 5], abs=0.11)
+        result = measured(how, first_byte=first_byte)[0]
+        found.append((result["summary"]["warmup"], result["summary"]["cycle"], result["flags"]))
+    growth = growth_seconds(WANTED, MemorySite.rtt_idle)
+    assert found == [
+        (2, 1, []),
+        (pytest.approx(3 + growth, abs=0.11), 9, []),
+        (pytest.approx(3 + growth, abs=0.11), 17, ["within_files"]),
+        (5, 17, ["not_steady", "within_files"]),
+    ]
+
+
+@pytest.mark.parametrize(("buffered", "flags"), [(0.27, []), (0.9, ["counters_disagree"])])
+def test_buffers_that_empty_are_no_throughput(measured: Measured, buffered: float, flags: list[str]) -> None:
+    result, _ = measured(Measurement(until="seconds", seconds=20), buffered=buffered)
+    summary = result["summary"]
+    assert summary["throughput"] == summary["wire_throughput"] == pytest.approx(1 - buffered / 18, rel=1e-3)
+    assert summary["throughput_low"] <= summary["throughput"] <= summary["throughput_high"]
+    assert (summary["throughput_average"], result["flags"]) == (pytest.approx(1, rel=1e-3), flags)
 
 
 @pytest.mark.parametrize(("records", "waits"), [(True, False), (None, False), (False, True)])

@@ -65,6 +65,7 @@ def test_flags_are_graded_in_the_order_of_their_bits_and_the_worst_counts(some: 
         ({}, {"precision": 0.06}, set()),
         ({"throughput_low": None, "throughput_high": None}, {"precision": 0.06}, {"wide_interval"}),
         ({"length_files": 0.9}, {}, {"within_files"}),
+        ({"length_files": 1.0}, {"cycles": 0.9}, {"within_files"}),
         ({"transfers": 7, "transfers_failed": 1}, {"files": 8}, {"transfers_failed", "files_missing"}),
         ({"xrootd_share": 0.98}, {}, {"monitoring_disagrees"}),
         ({"xrootd_share": 1.005}, {}, set()),

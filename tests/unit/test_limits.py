@@ -165,7 +165,7 @@ def test_means_are_of_what_is_known_after_the_warm_up() -> None:
     }
     expected = {"wire_throughput": 0.3, "rtt_loaded": 2.0, "source_origin_cpu": 0.25, "cwnd": math.nan}
     expected["sent"] = 0.5  # in the warm-up too
-    assert limits.means(found, 1) == pytest.approx(expected, nan_ok=True)
+    assert limits.means(found, np.array([0, 0.5, 0.5])) == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(

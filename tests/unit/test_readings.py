@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep.common.errors import BrokenError
+from tpcsweep.data import similar_cells
 from tpcsweep.measuring.limits import means
 from tpcsweep.measuring.machine import TRIES, WINDOW, Machine, Speed, pressure
 from tpcsweep.measuring.readings import goodput, sampled_series
 from tpcsweep.measuring.sampler import LocalTargets, Readings, Record, Sampler, Table
-from tpcsweep.measuring.steady import Steady, analyse, narrow
+from tpcsweep.measuring.steady import Course, Steady, analyse, bounded, narrow
 
 from tests.support.readings import readings
 from tests.support.workflow import wait_until
@@ -50,7 +51,7 @@ def test_an_interval_in_which_the_machines_clock_has_hardly_ticked_counts_as_lit
     ticks = {0.0: (0.0, 0.0, 0.0), 0.02: (0.0, 0.0, -0.007), 0.04: (0.04, 0.04, 0.026)}
     names = "machine_total", "machine_cpu", "machine_others"
     read = readings({"time": time, **dict(zip(names, values, strict=True))} for time, values in ticks.items())
-    found = means(sampled_series(read, 0.02), 0)
+    found = means(sampled_series(read, 0.02), np.full(2, 0.5))
     assert [found[f"machine_{name}"] for name in ("others", "cpu")] == pytest.approx([0.026 / 0.04, 1.0])
 
 
@@ -248,7 +249,7 @@ def test_the_fastest_piece_of_a_look_counts_and_looks_take_no_more_than_their_sh
 INTERVAL = 0.1
 
 
-def analysed(samples: np.ndarray | list[float], **what: float) -> Steady:
+def analysed(samples: np.ndarray | list[float], **what: Any) -> Steady:
     return analyse(samples, INTERVAL, 0.95, **what)
 
 
@@ -264,12 +265,13 @@ def autoregressive(generator: np.random.Generator, count: int, correlation: floa
 series = st.lists(st.floats(0, 100, allow_subnormal=False), min_size=1, max_size=400)
 
 
-@given(series, st.floats(0, 60))
-def test_bounds(samples: list[float], settled: float) -> None:
-    found = analysed(samples, settled=settled)
+@given(series, st.floats(0, 60), st.floats(0.01, 60) | st.just(math.nan))
+def test_bounds(samples: list[float], ramp: float, cycle: float) -> None:
+    found = analysed(samples, course=Course(ramp, cycle, samples))
     rounding = 1e-9 * max(samples)
     assert min(samples) - rounding <= found.mean <= max(samples) + rounding
-    assert (found.mean == 0) == (not any(samples))
+    assert found.weights.sum() == pytest.approx(1) and found.weights.min() >= 0
+    assert not found.weights[: found.warmup_samples].any()
     assert 0 <= found.warmup_samples <= len(samples) / 4
     assert found.warmup == pytest.approx(found.warmup_samples * INTERVAL)
     if len(samples) >= 100:
@@ -292,14 +294,83 @@ def test_scaling_the_samples_scales_the_result(samples: list[float], power: int)
     assert other.half_width == pytest.approx(one.half_width * factor, nan_ok=True)
 
 
-def test_the_warmup_ends_when_all_has_settled_or_after_a_quarter_and_pauses_stay_in_the_mean() -> None:
-    settled = {(20, 0): 2, (20, 3.5): 3.5, (20, 17): 5, (20, math.inf): 5, (20, math.nan): 2, (6, 0): 1.5}
-    for (seconds, at), warmup in settled.items():
-        samples = white(10 * seconds, 0.1)
-        samples[-25:-5] = 0
-        found = analysed(samples, settled=at)
-        assert found.warmup == pytest.approx(warmup), (seconds, at)
-        assert found.mean == pytest.approx(samples[found.warmup_samples :].mean())
+@pytest.mark.parametrize(
+    ("seconds", "course", "warmup", "steady"),
+    [
+        (20, Course(), 2, True),
+        (20, Course(ramp=3.5), 3.5, True),
+        (20, Course(ramp=math.nan), 2, True),
+        (20, Course(ramp=6), 5, False),  # slow start lasts longer than a quarter
+        (20, Course(ramp=6, cycle=7), 5, True),  # as in each of the following files
+        (20, Course(ramp=6, cycle=4), 5, False),  # a whole file takes less than this start
+        (6, Course(), 1.5, True),
+    ],
+)
+def test_a_warmup_lasts_for_slow_start_or_a_quarter(
+    seconds: int, course: Course, warmup: float, steady: bool
+) -> None:
+    found = analysed(white(10 * seconds, 0.1), course=course)
+    assert (found.warmup, found.steady) == (pytest.approx(warmup), steady)
+
+
+@given(st.floats(0.3, 8), st.floats(0.02, 0.5), st.floats(0, 1), st.integers(180, 400))
+def test_pauses_between_files_count_as_often_as_they_occur(
+    cycle: float, pause: float, phase: float, count: int
+) -> None:
+    edges = INTERVAL * np.arange(count + 1) / cycle + phase
+    moved = np.floor(edges) * (1 - pause) + np.clip(edges % 1 - pause, 0, None)
+    samples = np.diff(moved) * cycle / INTERVAL
+    found = analysed(samples, course=Course(cycle=cycle))
+    assert found.mean == pytest.approx(1 - pause, rel=0.006)
+    assert found.low - 1e-9 <= 1 - pause <= found.high + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("reached", "bound", "warmup", "steady"),
+    [(3, False, 3, True), (9, False, 5, False), (9, True, 5, True)],
+)
+def test_windows_that_grow_prolong_the_warmup_and_raise_a_flag_if_goodput_follows(
+    reached: float, bound: bool, warmup: float, steady: bool
+) -> None:
+    windows = np.minimum(0.3 + 0.7 * np.arange(200) / (10 * reached), 1)
+    samples = white(200, 0.02) * (1 if bound else windows)  # something else bounds it, or the windows
+    found = analysed(samples, course=Course(windows=windows))
+    assert found.warmup == pytest.approx(warmup, abs=0.5)
+    assert found.steady == steady
+
+
+def test_a_mean_is_at_most_the_rate_on_the_wire() -> None:
+    cell = analysed(white(200, 0.1))
+    assert bounded(cell, math.nan) == bounded(cell, 2.0) == cell
+    less = bounded(cell, 0.9)
+    assert (less.mean, less.half_width) == (0.9, pytest.approx(cell.half_width * 0.9 / cell.mean))
+
+
+def test_similar_cells_show_which_are_too_short() -> None:
+    shape, axis = (2, 2, 2, 3), np.ones((2, 2, 2, 3))
+    generator = np.random.default_rng(3)
+
+    def unflagged(draw: Callable[[], np.ndarray], truth: float) -> tuple[float, float, float]:
+        """The share of cells whose interval holds the truth: of all, of unflagged ones; and the share of these."""
+        held, long = [], []
+        for _ in range(12):
+            cells = [analysed(draw()) for _ in range(24)]
+            lengths, widths = np.array([(cell.length, cell.half_width / cell.mean) for cell in cells]).T
+            short = similar_cells.too_short(lengths.reshape(shape), 99 * axis, widths.reshape(shape))
+            held += [cell.low <= truth <= cell.high for cell in cells]
+            long += (~short).ravel().tolist()
+        trusted = [hold for hold, enough in zip(held, long, strict=True) if enough]
+        return sum(held) / len(held), sum(trusted) / max(len(trusted), 1), sum(long) / len(long)
+
+    every, clean, share = unflagged(lambda: stalled(generator, 110), 0.99**3)
+    assert clean >= 0.91 > every and share > 0.6
+    every, clean, share = unflagged(lambda: generator.normal(1, 0.1, 110), 1)
+    assert clean >= 0.93 and share > 0.9
+    assert unflagged(lambda: autoregressive(generator, 110, 0.9), 1)[2] == 0
+    # A cell counts by its own values where neighbours have none, and unknown ones say nothing.
+    lonely = np.where(np.arange(24).reshape(shape) == 5, 60.0, math.nan)
+    assert not similar_cells.too_short(lonely, 99 * axis, lonely).any()
+    assert similar_cells.too_short(lonely, 14 * axis, lonely).all()
 
 
 @pytest.mark.parametrize("count", [100, 200, 600])

@@ -20,7 +20,9 @@ from tpcsweep.deploying.xrootd import monitoring
 from tpcsweep.deploying.xrootd.monitoring import Copy, parse_datagram
 from tpcsweep.measuring import transfers
 from tpcsweep.measuring.readings import sampled_series
+from tpcsweep.measuring.rounds import by_rounds, half_width
 from tpcsweep.measuring.sampler import LocalTargets, Sampler, ThinnedHistory
+from tpcsweep.measuring.steady import analyse
 from tpcsweep.measuring.transfer_files import Arrival, DestinationFiles, FirstBytes, reserve_memory
 from tpcsweep.measuring.transfers import CellTransfers
 
@@ -121,6 +123,40 @@ def test_files_that_are_there_are_transfers_that_have_not_ended() -> None:
     found.cut(BEGAN + 5, present)
     assert found.summary(0, files=True)["fairness"] == pytest.approx(1 / 5)  # one of five streams has bytes
     assert found.moving(np.arange(6.0), 0, 0) == pytest.approx(np.array([0, 1, 1, 1, 1]) / 5)
+
+
+@pytest.mark.parametrize(
+    ("streams", "own", "common", "least"), [(1, 0.3, 0, 0.93), (8, 0.2, 0, 0.93), (8, 0.1, 0.2, 0.9)]
+)
+def test_intervals_of_few_files_hold_the_truth(streams: int, own: float, common: float, least: float) -> None:
+    generator = np.random.default_rng(4)
+    held, sizes = [], np.ones((streams, 7))
+    for _ in range(400):
+        scatter = 1 + own * generator.normal(size=(streams, 7)) + common * generator.normal(size=7)
+        seconds = np.clip(scatter, 0.2, None)
+        half, freedom = half_width(seconds, sizes, 0.95)
+        mean = (7 / seconds.sum(axis=1)).sum()
+        held.append(abs(mean - streams) <= half * mean)
+        assert freedom in (6, 6 * streams)
+    assert np.mean(held) >= least
+
+
+def test_few_files_are_too_few_and_of_many_batches_count() -> None:
+    cell = analyse(np.random.default_rng(1).normal(1, 0.01, 400), 0.1, 0.95)
+    for files, short, freedom in (
+        (7, True, (5, 10)),
+        (8, False, (6, 12)),
+        (16, False, (7,)),
+        (1, False, (7,)),
+    ):
+        found = CellTransfers("c", BEGAN, 2)
+        for number in range(files):
+            for stream in range(2):
+                event = ended(stream, number, number, number + 1 + 0.1 * math.sin(9 * number + stream))
+                found.add(event, Arrival(None, 100))
+        whole = by_rounds(cell, *found.rounds(), 0.95)
+        assert (whole.mean, whole.too_short, whole.freedom in freedom) == (cell.mean, short, True)
+        assert math.isnan(whole.length) == short  # otherwise all cells of a sweep decide
 
 
 @given(st.lists(st.floats(1e-3, 1e15), min_size=1, max_size=50), st.integers(0, 100))

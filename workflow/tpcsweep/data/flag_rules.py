@@ -24,6 +24,7 @@ PAYLOAD_SHARE = 0.85
 Headers of packets and of TLS, and a few per cent of retransmissions explain no smaller ratio."""
 HEADERS = 64 << 10
 """Most bytes of a transfer's requests, answers and TLS handshakes: curl 12 KiB, gfal-copy 32 KiB."""
+EMPTIED = 0.98  # smallest rate on the path over goodput after the warm-up; buffers that empty explain little
 COUNTING = 1.005  # largest ratio of two counters that are read a millisecond apart
 LARGEST_BANDWIDTH = 10_000.0  # Gbit/s; no interface comes near
 TOLERANCE = 0.1
@@ -40,6 +41,7 @@ class Counters(NamedTuple):
     arrived: float  # payload in the destination's files
     carried: float  # bytes on the path's interface
     transfers: int  # transfers that were begun
+    unbounded: float = 0.0  # goodput after the warm-up, not bounded by the rate on the path, Gbit/s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,7 @@ class Evidence:
     counters: Counters | None = None
     steady: bool = True  # see `measuring.steady.Steady`, like the next
     short: bool = False
+    cycles: float = math.inf
     slow_path: bool = False  # whether the path has less bandwidth than requested
     broken: bool = False  # whether the deployment was unusable after the cell
     outside: bool = False  # whether this machine neither holds nor moves the data
@@ -106,7 +109,7 @@ def too_short(cell: Evidence) -> bool:
 
 @_rule
 def within_files(cell: Evidence) -> bool:
-    return _known(cell.summary.length_files) < FILES
+    return _known(cell.summary.length_files) < FILES or cell.cycles < FILES
 
 
 @_rule
@@ -124,11 +127,12 @@ def counters_disagree(cell: Evidence) -> bool:
     """Return whether goodput and the path's rate differ by more than headers explain."""
     if cell.counters is None:
         return False
-    arrived, carried, transfers = cell.counters
+    arrived, carried, transfers, unbounded = cell.counters
     headers = transfers * HEADERS / BYTES / (cell.summary.duration or math.nan)
     payload, wire = _known(cell.summary.throughput), _known(cell.summary.wire_throughput)
     # Over the whole cell, because buffers that filled during the warm-up make writes exceed arrivals later.
-    return arrived > carried * COUNTING or payload < PAYLOAD_SHARE * (wire - headers)
+    more = arrived > carried * COUNTING or unbounded * EMPTIED > wire
+    return more or payload < PAYLOAD_SHARE * (wire - headers)
 
 
 @_rule

@@ -20,7 +20,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.files import note_checksum, replacing_file
-from tpcsweep.data import labels, reduction
+from tpcsweep.data import labels, reduction, similar_cells
 from tpcsweep.data.cell_result import Provenance, SimulationRecord
 from tpcsweep.data.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.data.reduction import DatasetError, Line, Reduced, Source, differences
@@ -222,7 +222,22 @@ class _Grid:
         shared = {name: attributes[name] for name in common if name in attributes}
         self.series.attributes = self.transfer_table.attributes = shared
         self.series.interval = interval
+        self._pool_lengths(interval)
         return Folded(self._summary(known, attributes), self.series, self.transfer_table)
+
+    def _pool_lengths(self, interval: float) -> None:
+        """Judge again by all cells which of them are too short, where they have an interval of a known length."""
+        known = (self.status == labels.STATUS.index("ok")) & np.isfinite(self.figures["length_correlations"])
+        widths = (self.figures["throughput_high"] - self.figures["throughput_low"]) / self.figures[
+            "throughput"
+        ]
+        of_cells = self.figures["length_correlations"], self.figures["length_rtts"], widths
+        short = similar_cells.too_short(
+            *(np.where(known, values, np.nan).reshape(self.shape) for values in of_cells)
+        ).ravel()
+        short |= self.figures["duration"] + interval / 2 < similar_cells.SHORTEST
+        mask = labels.MASKS["too_short"]
+        self.flags[known] = np.where(short, self.flags | mask, self.flags & ~mask)[known]
 
     def _summary(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
         axes = tuple(self.axes)

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.numbers import json_number
 from tpcsweep.data.cell_result import CellResult, Number, Status, Summary
-from tpcsweep.data.flag_rules import Counters, Evidence, raised_flags
+from tpcsweep.data.flag_rules import COUNTING, Counters, Evidence, raised_flags
 from tpcsweep.data.variables import SHARES, SUMMARY
 from tpcsweep.deploying.xrootd.monitoring import Copy
 from tpcsweep.measuring import limits
 from tpcsweep.measuring.client.client_process import Client, ClientRun, Event, ToolRefusedError
-from tpcsweep.measuring.readings import Series, counters_read, goodput, mean, sampled_series
+from tpcsweep.measuring.readings import Series, counters_read, goodput, looked_at, mean, sampled_series
+from tpcsweep.measuring.rounds import by_rounds
 from tpcsweep.measuring.sampler import Sampler, Totals
-from tpcsweep.measuring.steady import Steady, analyse, narrow
+from tpcsweep.measuring.steady import Course, Steady, analyse, bounded, narrow
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.measuring.transfers import CellTransfers
@@ -166,7 +167,7 @@ class _Cell:
             if now >= due:
                 due += max(UPDATE_SECONDS, spent / RARER_UPDATES_AFTER)
                 readings, interval = self._sampler.readings(), self._sampler.interval
-                steady = self._analysed(goodput(readings, interval), interval)
+                steady = self._analysed(looked_at(readings, interval), interval)
                 show(steady, spent)
                 if measurement.until == "steady" and spent >= decide_at:
                     if narrow(steady, measurement.precision):
@@ -176,10 +177,16 @@ class _Cell:
                 return
             time.sleep(min(measurement.interval, 0.1))
 
-    def _analysed(self, samples: NDArray[np.float64], interval: float) -> Steady:
-        rtt = self._site.rtt_idle
-        settled = max(self._transfers.first_files, limits.ramp_seconds(self._wanted, rtt))
-        return analyse(samples, interval, self._measurement.confidence, rtt / 1000, settled)
+    def _analysed(self, samples: Series, interval: float) -> Steady:
+        rtt, goodput = self._site.rtt_idle, samples["goodput"]
+        # Nobody sees the first bytes of streams without files.
+        begun = float(np.fmax(self._transfers.first_byte, interval * np.flatnonzero([*goodput, 1])[0]))
+        growth = limits.growth_seconds(self._wanted, 0.0 if math.isnan(rtt) else rtt)
+        course = Course(begun + growth, self._transfers.cycle, samples["cwnd"])
+        found = analyse(goodput, interval, self._measurement.confidence, rtt / 1000, course)
+        if self._transfers.whole_files:
+            return by_rounds(found, *self._transfers.rounds(), self._measurement.confidence)
+        return found
 
     def _record_events(self, events: Iterable[Event]) -> None:
         """Record events of the client; the file of an ended transfer is removed at once."""
@@ -228,8 +235,10 @@ class _Cell:
 
     def result(self) -> CellResult:
         samples = sampled_series(self._readings, self._interval)
-        steady = self._analysed(samples["goodput"], self._interval)
-        means = limits.means(samples, steady.warmup_samples)
+        free = self._analysed(samples, self._interval)
+        means = limits.means(samples, free.weights)
+        counted = samples["goodput"].sum() <= COUNTING * samples["wire_throughput"].sum()
+        steady = bounded(free, means["wire_throughput"] if counted else math.nan)
         means |= {"rtt_idle": self._site.rtt_idle, "client_cores": self._site.client_cores}
         figures = self._figures(samples, steady, means)
         nothing = not samples["goodput"].any()
@@ -246,7 +255,7 @@ class _Cell:
         return CellResult(
             status=status,
             message="; ".join(filter(None, [self._broken, self._refused or words])),
-            flags=raised_flags(self._evidence(status, summary, samples, steady)),
+            flags=raised_flags(self._evidence(status, summary, samples, free)),
             limit=limits.binding(shares) if shares else None,
             summary=summary,
             samples={name: _rounded(values) for name, values in samples.items()},
@@ -262,9 +271,10 @@ class _Cell:
             bandwidth=self._wanted.bandwidth,
             precision=self._measurement.precision,
             files=(self._measurement.files or 0) * self._wanted.streams,
-            counters=Counters(*sums, int(begun)),
+            counters=Counters(*sums, int(begun), steady.mean),
             steady=steady.steady,
             short=steady.too_short,
+            cycles=steady.cycles,
             slow_path=self._site.path_slow,
             broken=bool(self._broken),
             outside=TOOLS[self._wanted.tool].place == "client" and not limits.servers_seen(samples),
@@ -287,6 +297,7 @@ class _Cell:
             "throughput_max": _largest_mean(samples["goodput"], max(1, round(1 / self._interval))),
             "duration": duration,
             "warmup": steady.warmup,
+            "cycle": self._transfers.cycle,
             "length_correlations": steady.length,
             "length_rtts": round_trips,
             **{name: means[name] for name in ("rtt_idle", *MEANS)},
@@ -294,8 +305,8 @@ class _Cell:
             "machine_others": float(np.maximum(means["machine_others"], 0.0)),
         }
         for side in ("source", "destination"):
-            origins = samples[f"{side}_origin_cpu"][:, steady.warmup_samples :]
-            figures[f"{side}_cpu_busiest"] = max(map(mean, origins), default=math.nan)
+            origins = (mean(used, steady.weights) for used in samples[f"{side}_origin_cpu"])
+            figures[f"{side}_cpu_busiest"] = max(origins, default=math.nan)
             figures[f"{side}_throttled"] = limits.counted_share(
                 totals[f"{side}_throttled_periods"], totals[f"{side}_periods"]
             )

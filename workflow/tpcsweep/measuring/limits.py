@@ -40,13 +40,13 @@ REDIRECTED = 13
 Measured: 13 for files of 4 MiB, and 16 for 64 MiB; docs/shipped-sweeps.md."""
 
 
-def means(samples: Series, warmup: int) -> dict[str, float]:
-    """Return the means over time of samples without the first `warmup` ones; NaN if nothing is known.
+def means(samples: Series, weights: NDArray[np.float64]) -> dict[str, float]:
+    """Return the means of samples by the weights of the throughput; NaN if nothing is known.
 
     `sent` and `resent` include the warm-up, because windows remember losses.
     """
-    first = {name: 0 if name in ("sent", "resent") else warmup for name in samples}
-    return {name: mean(values[..., first[name] :]) for name, values in samples.items()}
+    whole = ("sent", "resent")
+    return {name: mean(values, None if name in whole else weights) for name, values in samples.items()}
 
 
 def evidence(

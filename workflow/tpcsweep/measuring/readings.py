@@ -76,16 +76,30 @@ def site_totals(
     return totals
 
 
+def looked_at(readings: Readings, interval: float) -> Series:
+    """Return the series that looks at a running cell need: goodput and congestion windows."""
+    windows = quantity_at(readings, _times(readings, interval), "cwnd")[1:]
+    return {"goodput": goodput(readings, interval), "cwnd": windows}
+
+
 def goodput(readings: Readings, interval: float) -> NDArray[np.float64]:
-    """Return only the series `goodput`, for looks at a running cell."""
+    """Return only the series `goodput`."""
     arrived = quantity_at(readings, _times(readings, interval), "goodput")
     return np.asarray(np.diff(arrived) * GBIT / interval)
 
 
-def mean(values: NDArray[np.float64]) -> float:
-    """Return the mean of the finite values; NaN without any."""
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else math.nan
+def mean(values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
+    """Return the mean of the finite values, whose last dimension may have weights; NaN without any."""
+    known = np.isfinite(values)
+    if weights is not None:
+        known &= weights > 0
+    if not known.any():
+        return math.nan
+    return float(
+        np.average(
+            values[known], weights=None if weights is None else np.broadcast_to(weights, values.shape)[known]
+        )
+    )
 
 
 def even_times(first: float, last: float, interval: float) -> NDArray[np.float64]:

@@ -36,7 +36,11 @@ class CellTransfers:
         """`began` is the cell's start by CLOCK_MONOTONIC; `prefix` is the start of its file names."""
         self._prefix, self._began, self._streams = f"{prefix}.", began, streams
         self._columns = {name: array("d") for name in COLUMNS}
-        self._first_ends: dict[float, float] = {}  # end of the first transfer by stream
+        # By stream: its first byte, the first and the last end of a file.
+        self._first_bytes: dict[float, float] = {}
+        self._first_ends: dict[float, float] = {}
+        self._last_ends: dict[float, float] = {}
+        self._followed = False
         self._failures: dict[int, str] = {}
         self._waiting: dict[str, int] = {}  # rows without a record of XRootD, by file name, oldest first
         self._early: dict[str, Copy] = {}  # records of transfers whose end is not yet known
@@ -66,7 +70,11 @@ class CellTransfers:
         }
         for name, value in values.items():
             self._columns[name].append(value)
-        self._first_ends.setdefault(values["stream"], values["end"])
+        self._note_first_byte(values["stream"], values["first_byte"])
+        self._followed |= arrival.followed
+        if values["ok"]:
+            self._first_ends.setdefault(values["stream"], values["end"])
+            self._last_ends[values["stream"]] = values["end"]
         if event["failure"] is not None:
             self._failures[row] = event["failure"]
         self._waiting[event["name"]] = row
@@ -117,10 +125,38 @@ class CellTransfers:
         last = dict(zip(self._columns["stream"], self._columns["ok"], strict=True))
         return len(last) == self._streams and not any(last.values())
 
+    def _note_first_byte(self, stream: float, moment: float) -> None:
+        if math.isfinite(moment):
+            self._first_bytes.setdefault(stream, moment)
+
     @property
-    def first_files(self) -> float:
-        """Second of the cell at which all streams had ended their first transfer; inf before."""
-        return max(self._first_ends.values()) if len(self._first_ends) == self._streams else math.inf
+    def first_byte(self) -> float:
+        """Second of the cell at which the last of the streams had its first byte; NaN if none was seen."""
+        return max(self._first_bytes.values(), default=math.nan)
+
+    @property
+    def cycle(self) -> float:
+        """Mean seconds between ends of successive files of a stream, or until those of first ones; NaN without."""
+        ended, first, last = sum(self._columns["ok"]), self._first_ends.values(), self._last_ends.values()
+        if ended > len(first):
+            return (sum(last) - sum(first)) / (ended - len(first))
+        return sum(first) / ended if ended else math.nan
+
+    @property
+    def whole_files(self) -> bool:
+        """Whether nothing is known of files but their ends."""
+        return not (self._first_bytes or self._followed)
+
+    def rounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return seconds and bytes of the k-th files of all streams, (streams, rounds), from the second file on."""
+        rows = self._ended()
+        well = rows["ok"] > 0
+        files = [well & (rows["stream"] == stream) for stream in range(self._streams)]
+        count = max(min(int(one.sum()) for one in files) - 1, 0)
+        seconds = [np.diff(rows["end"][one])[:count] for one in files]
+        sizes = [rows["size"][one][1 : count + 1] for one in files]
+        shape = (self._streams, count)
+        return np.array(seconds).reshape(shape), np.array(sizes).reshape(shape)
 
     def cut(self, ended: float, present: Mapping[str, Arrival] = MappingProxyType({})) -> None:
         """Record the cell's end by CLOCK_MONOTONIC, and the arrivals by file name of transfers that still ran."""
@@ -135,6 +171,10 @@ class CellTransfers:
             for name, arrival in present.items()
             if name.startswith(self._prefix)
         ]
+        begun = set(self._columns["stream"])
+        for stream, first_byte, *_ in rows:
+            if stream not in begun:  # otherwise it had its first byte in an earlier file, seen or not
+                self._note_first_byte(stream, first_byte)
         table = np.array(rows, dtype=float).reshape(-1, 4)
         self._unfinished = dict(zip(("stream", "first_byte", "end", "size"), table.T, strict=True))
 

@@ -215,7 +215,7 @@ class EndpointsSite:
             )
         self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
-        return Arrival(None, size)
+        return Arrival(None, size, followed=bool(self.markers))
 
     @property
     def doubts(self) -> list[str]:

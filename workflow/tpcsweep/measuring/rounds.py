@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Confidence interval of a cell of which only the ends of a few files are known, as of endpoints elsewhere. Pure.
+
+A round is the k-th file of every stream. Its jackknife (Quenouille 1956; Tukey 1958) contains scatter that streams
+share, and the correction of `steady` for correlated neighbours.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from tpcsweep.measuring.steady import Steady, standard_error
+
+FEWEST_FILES = 8  # of each stream, the first one included; intervals from fewer contain the truth too rarely
+BATCHED = 16  # files of each stream from which on batches of time hold enough files
+_LEAST_ROUNDS = 3
+
+
+def by_rounds(
+    cell: Steady, seconds: NDArray[np.float64], sizes: NDArray[np.float64], confidence: float
+) -> Steady:
+    """Return a cell with the interval of its rounds, if it has few; it is too short with fewer than eight files.
+
+    Both arrays have one row for each stream and one column for each round: the time from the end of the stream's
+    previous file, and the bytes. The mean remains.
+    """
+    count = seconds.shape[1]
+    if not 0 < count < BATCHED - 1:
+        return cell
+    if count + 1 < FEWEST_FILES:  # no other cells say more about that
+        cell = replace(cell, too_short=True, length=math.nan)
+    if count < _LEAST_ROUNDS:
+        return cell
+    half, freedom = half_width(seconds, sizes, confidence)
+    return replace(cell, low=cell.mean * (1 - half), high=cell.mean * (1 + half), freedom=freedom)
+
+
+def half_width(
+    seconds: NDArray[np.float64], sizes: NDArray[np.float64], confidence: float
+) -> tuple[float, float]:
+    """Return half the interval's width over the mean rate, and the degrees of freedom of Student's t.
+
+    The interval is the wider one of two: that of rounds, and that of independent files.
+    """
+    streams, count = seconds.shape
+    moved, took = sizes.sum(axis=1, keepdims=True), seconds.sum(axis=1, keepdims=True)
+    rates = moved / took
+    without = ((moved - sizes) / (took - seconds)).sum(axis=0)  # rates of the cell without each round
+    shared = standard_error(count * rates.sum() - (count - 1) * without)
+    scatter = ((sizes - rates * seconds) ** 2).sum(axis=1, keepdims=True) / (count - 1)
+    alone = math.sqrt(float((count * scatter / took**2).sum()))
+    freedoms = float(count - 1), float(streams * (count - 1))
+    halves = [
+        error * float(special.stdtrit(freedom, (1 + confidence) / 2))
+        for error, freedom in zip((shared, alone), freedoms, strict=True)
+    ]
+    wider = int(np.argmax(halves))
+    return halves[wider] / float(rates.sum()), freedoms[wider]
