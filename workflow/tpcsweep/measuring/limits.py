@@ -140,7 +140,7 @@ def attribute(
 
 
 def servers_seen(samples: Series) -> bool:
-    """Return whether the CPU of a server was sampled, as of all servers but those of others."""
+    """Return whether the CPU of a server was sampled, which is so except at others' servers."""
     return any(np.isfinite(samples[f"{side}_origin_cpu"]).any() for side in ("source", "destination"))
 
 

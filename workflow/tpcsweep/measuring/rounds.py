@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Confidence interval of a cell of which only the ends of a few files are known, as of endpoints elsewhere. Pure.
+"""Confidence interval of a cell if only the ends of a few files are known, which is so at endpoints. Pure.
 
 A round is the k-th file of every stream. Its jackknife (Quenouille 1956; Tukey 1958) contains scatter that streams
 share, and the correction of `steady` for correlated neighbours.
@@ -46,9 +46,9 @@ def half_width(
     The interval is the wider one of two: that of rounds, and that of independent files.
     """
     streams, count = seconds.shape
-    moved, took = sizes.sum(axis=1, keepdims=True), seconds.sum(axis=1, keepdims=True)
-    rates = moved / took
-    without = ((moved - sizes) / (took - seconds)).sum(axis=0)  # rates of the cell without each round
+    carried, took = sizes.sum(axis=1, keepdims=True), seconds.sum(axis=1, keepdims=True)
+    rates = carried / took
+    without = ((carried - sizes) / (took - seconds)).sum(axis=0)  # rates of the cell without each round
     shared = standard_error(count * rates.sum() - (count - 1) * without)
     scatter = ((sizes - rates * seconds) ** 2).sum(axis=1, keepdims=True) / (count - 1)
     alone = math.sqrt(float((count * scatter / took**2).sum()))

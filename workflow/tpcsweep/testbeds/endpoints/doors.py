@@ -34,7 +34,7 @@ class RefusedError(DoorError):
 
 
 class LeftError(DoorError):
-    """An earlier folder that cannot be deleted, so that no other one is created beside it."""
+    """An earlier folder that cannot be deleted, so that no other one is created."""
 
     final = True
 

@@ -91,7 +91,7 @@ class Markers:
         self._unseen.clear()
 
     def believed(self, doors: Mapping[int, str], *, strict: bool) -> list[Event]:
-        """Return the markers of doors that are not refuted, or `strict`: of those that were confirmed.
+        """Return the markers of doors that are not refuted, or with `strict` of confirmed doors.
 
         `doors` are the URLs that send the markers of each stream.
         """
