@@ -208,11 +208,12 @@ class EndpointsSite:
         return self._arrivals.look(event, folder.file(event["name"]), self._size)
 
     def received(self, event: Event) -> Arrival:
-        """Record a transfer whose file was looked at."""
+        """Record a transfer whose file was looked at; note in the event whether markers show bytes on their way."""
         size = 0 if event["failure"] else self._size
         self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
-        return Arrival(None, size, followed=bool(self.markers))
+        event["followed"] = bool(self.markers)
+        return Arrival(None, size)
 
     def unseen(self) -> str:
         """Return how many files of the cell have a size that could not be asked, with a reason; "" for none."""
