@@ -74,8 +74,8 @@ def judged(spans: list[Span], streams: int, parts: list[Span] | None = None) -> 
     transfers = CellTransfers("", 0.0, streams)
     for number, (stream, start, end, size) in enumerate(sorted(spans, key=lambda span: span.end)):
         event = {"event": "end", "stream": stream, "number": number, "name": f"{number}", "failure": None}
-        arrival = Arrival(None, size, followed=parts is not spans)
-        transfers.add(event | {"start": start, "end": end}, arrival)
+        event |= {"start": start, "end": end, "followed": parts is not spans}
+        transfers.add(event, Arrival(None, size))
     found = analyse(rates, INTERVAL, 0.95, course=Course(cycle=transfers.cycle))
     if transfers.whole_files:
         found = by_rounds(found, *transfers.rounds(), 0.95)

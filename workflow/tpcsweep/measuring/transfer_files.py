@@ -87,7 +87,6 @@ class Arrival(NamedTuple):
 
     first_byte: float | None  # seconds of CLOCK_MONOTONIC, or None if not observed
     size: int  # bytes
-    followed: bool = False  # whether performance markers showed bytes of the cell's files on their way
 
 
 class DestinationFiles:

@@ -71,7 +71,7 @@ class CellTransfers:
         for name, value in values.items():
             self._columns[name].append(value)
         self._note_first_byte(values["stream"], values["first_byte"])
-        self._followed |= arrival.followed
+        self._followed |= event.get("followed", False)
         if values["ok"]:
             self._first_ends.setdefault(values["stream"], values["end"])
             self._last_ends[values["stream"]] = values["end"]

@@ -207,7 +207,7 @@ class EndpointsSite:
         return self.made["destination"].at(doors[event["stream"] % len(doors)][1]).file(event["name"])
 
     def received(self, event: Event) -> Arrival:
-        """Record a transfer whose file was looked at."""
+        """Record a transfer whose file was looked at; note in the event whether markers show bytes on their way."""
         size = 0 if event["failure"] else self._size
         if (wished := wished_pause(event["failure"] or "")) is not None:
             self.shared.ask_pause(
@@ -215,7 +215,8 @@ class EndpointsSite:
             )
         self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
-        return Arrival(None, size, followed=bool(self.markers))
+        event["followed"] = bool(self.markers)
+        return Arrival(None, size)
 
     @property
     def doubts(self) -> list[str]:
