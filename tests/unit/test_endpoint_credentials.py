@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tpcsweep.deploying.xrootd.credentials import create_credentials
-from tpcsweep.sweeps.study import Configuration
+from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Sweep, expand
 from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import ledger, secrets, trial, usability, validity
@@ -57,13 +57,11 @@ def settings(door: Foreign, pki: Path, *, ends: dict[str, Any] | None = None, **
     return Endpoints.model_validate({**content, "ca": str(pki / "ca.pem"), "pairs": [pair], **changes})
 
 
-def sweep_of(testbed: Endpoints, seconds: float = 60, **parameters: Any) -> Configuration:
+def sweep_of(testbed: Endpoints, seconds: float = 60, **parameters: Any) -> SweepStudy:
     how = {"until": "files", "files": 1, "max_time": seconds}
     asked = {"pair": [pair.name for pair in testbed.pairs], "tool": "native", "file_size": 1024, **parameters}
     sweep = Sweep.model_validate({"parameters": asked, "measurement": how, "retry_share": 0})
-    return Configuration(
-        "s", sweep, "s.yaml", "mine", testbed, "mine.yaml", Path("results"), expand(sweep), {}
-    )
+    return SweepStudy("s", sweep, "s.yaml", "mine", testbed, "mine.yaml", Path("results"), expand(sweep), {})
 
 
 def token(folder: Path, role: str, seconds: float = 3600, **claims: Any) -> dict[str, Any]:

@@ -159,11 +159,11 @@ def test_each_run_has_its_own_order_which_its_seed_repeats() -> None:
 
     def orders(sweep: Grid) -> tuple[Any, Any]:
         first = next(iter(sweep.deployments.values()))
-        return list(sweep.rank.items()), [cell.cell_path for cell in first]
+        return list(sweep.priorities.items()), [cell.cell_path for cell in first]
 
     drawn = [replace(grid(axes), run_seed=seed) for seed in (1, 2)]
     assert all(here != there for here, there in zip(*map(orders, drawn), strict=True))
-    assert drawn[0].turns == drawn[1].turns  # pairs of nodes remain
+    assert drawn[0].preferred_places == drawn[1].turns  # pairs of nodes remain
     assert orders(grid(axes, seed=drawn[0].seed)) == orders(drawn[0])
     fixed = replace(grid(axes, seed=7), run_seed=1)
     assert (fixed.seed, orders(fixed)) == (7, orders(grid(axes, seed=7)))

@@ -341,8 +341,8 @@ def single_runs(comparison: Comparison) -> str:
         return ""
     half = stats.t.ppf((1 + CONFIDENCE) / 2, mean.freedom + 2) * mean.error / np.sqrt(2)
     return (
-        f"each side is one run, whose cells are assumed to share {100 * SHARED:.3g} %: "
-        f"a second run of each measures that, and narrows the interval to about ±{half:.1%}"
+        f"each side is one run, whose cells are assumed to share {plain(100 * SHARED)} %: "
+        f"a second run of each measures that, and narrows the interval to about ±{short(100 * half, 2)} %"
     )
 
 

@@ -228,9 +228,8 @@ class _Grid:
     def _pool_lengths(self, interval: float) -> None:
         """Judge again by all cells which of them are too short, where they have an interval of a known length."""
         known = (self.status == labels.STATUS.index("ok")) & np.isfinite(self.figures["length_correlations"])
-        widths = (self.figures["throughput_high"] - self.figures["throughput_low"]) / self.figures[
-            "throughput"
-        ]
+        low, high, middle = (self.figures[f"throughput{end}"] for end in ("_low", "_high", ""))
+        widths = np.divide(high - low, middle, out=np.full_like(middle, np.nan), where=middle > 0)
         of_cells = self.figures["length_correlations"], self.figures["length_rtts"], widths
         short = similar_cells.too_short(
             *(np.where(known, values, np.nan).reshape(self.shape) for values in of_cells)

@@ -260,9 +260,10 @@ def changes(logs: Floats) -> dict[int, float]:
         Index of the first run after each change, in order, with its p-value, corrected (Bonferroni) for the number of
             places where a change could have been, for the two tests (level, cells), and for the number of cells.
     """
-    count = len(logs)
+    if (count := len(logs)) < FEWEST_RUNS:
+        return {}
     used = logs[:, np.isfinite(logs).mean(axis=0) >= _SHARE]
-    if count < FEWEST_RUNS or not used.size:
+    if not used.size:
         return {}
     series = _level_and_rest(used)
     correlations = [_correlation(one) for one in series]
@@ -279,12 +280,11 @@ def changes(logs: Floats) -> dict[int, float]:
 
 def _level_and_rest(logs: Floats) -> list[Floats]:
     """Return the level that all cells of a run share as runs × 1, and the cells relative to it, if several."""
-    cells = pd.DataFrame(_tamed(logs, _scatter(logs), _CELL_WINDOW))
-    away = (cells - cells.mean()).to_numpy()
-    level = pd.DataFrame(away).mean(axis=1).to_numpy()[:, None]
-    if away.shape[1] == 1:
+    cells = pd.DataFrame(_tamed(logs, _scatter(logs), _WINDOW))
+    level = (cells - cells.mean()).mean(axis=1).to_numpy()[:, None]
+    if logs.shape[1] == 1:
         return [level]
-    rest = away - level
+    rest = logs - np.nanmean(logs, axis=0) - level
     scatter = _scatter(rest)
     # The level scatters at least as the mean of independent cells.
     least = np.sqrt(np.mean(scatter**2) / len(scatter))
