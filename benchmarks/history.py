@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 from tpcsweep.analysis.history.change_points import FEWEST_RUNS_BETWEEN, changes
 
-YEARS = 16
+YEARS = 48
 WEEKS = 52
 CELLS = 24
 SCATTER = 0.03

@@ -163,7 +163,7 @@ def test_each_run_has_its_own_order_which_its_seed_repeats() -> None:
 
     drawn = [replace(grid(axes), run_seed=seed) for seed in (1, 2)]
     assert all(here != there for here, there in zip(*map(orders, drawn), strict=True))
-    assert drawn[0].preferred_places == drawn[1].turns  # pairs of nodes remain
+    assert drawn[0].preferred_places == drawn[1].preferred_places  # pairs of nodes remain
     assert orders(grid(axes, seed=drawn[0].seed)) == orders(drawn[0])
     fixed = replace(grid(axes, seed=7), run_seed=1)
     assert (fixed.seed, orders(fixed)) == (7, orders(grid(axes, seed=7)))

@@ -34,6 +34,8 @@ from tpcsweep.sweeps.sweep import REPETITION
 
 FEWEST_RUNS_BETWEEN = 2
 """Fewest runs between two changes, before the first and after the last: one outlying run is no change."""
+FEWEST_RUNS_OF_A_CELL = 4
+"""Fewest runs on both sides of a change of single cells: of many cells, one is slow in two or three runs by chance."""
 SIGNIFICANT = 0.005
 """Largest share of histories without a change in which one is found in a look, if runs scatter normally."""
 _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
@@ -252,8 +254,8 @@ def changes(logs: Floats) -> dict[int, float]:
     far from the median of their neighbours are moved to `_FAR` standard deviations of it (F. R. Hampel, JASA 69, 1974),
     so that single slow runs and cells are no change. Candidates are the best cuts by least squares (PELT, by ruptures)
     of both kinds of series, with a penalty that noise alone exceeds about once. Student's t then tests each between the
-    runs on its two sides, up to the next candidate: the shared level, and every cell. Its errors contain the
-    correlation of neighbouring runs. While a candidate is not significant, the least certain one is dropped and its two
+    runs on its two sides, up to the next candidate: the shared level, and every cell with FEWEST_RUNS_OF_A_CELL on both
+    sides. Its errors contain the correlation of neighbouring runs. While a candidate is not significant, the least certain one is dropped and its two
     sides are merged.
 
     Returns:
@@ -280,16 +282,16 @@ def changes(logs: Floats) -> dict[int, float]:
 
 def _level_and_rest(logs: Floats) -> list[Floats]:
     """Return the level that all cells of a run share as runs × 1, and the cells relative to it, if several."""
-    cells = pd.DataFrame(_tamed(logs, _scatter(logs), _WINDOW))
-    level = (cells - cells.mean()).mean(axis=1).to_numpy()[:, None]
-    if logs.shape[1] == 1:
-        return [level]
-    rest = logs - np.nanmean(logs, axis=0) - level
-    scatter = _scatter(rest)
+    away = pd.DataFrame(logs) - pd.DataFrame(logs).median()
+    common = away.median(axis=1).to_numpy()[:, None]  # which a few slow cells do not affect
+    if away.shape[1] == 1:
+        return [_tamed(common, _scatter(common), _WINDOW)]
+    rest = away.to_numpy() - common
+    rest = _tamed(rest, scatter := _scatter(rest), _CELL_WINDOW)
+    level = common + pd.DataFrame(rest).mean(axis=1).to_numpy()[:, None]
     # The level scatters at least as the mean of independent cells.
     least = np.sqrt(np.mean(scatter**2) / len(scatter))
-    level = _tamed(level, np.maximum(_scatter(level), least), _WINDOW)
-    return [level, _tamed(rest, scatter, _CELL_WINDOW)]
+    return [_tamed(level, np.maximum(_scatter(level), least), _WINDOW), rest]
 
 
 def _scatter(series: Floats) -> Floats:
@@ -357,16 +359,18 @@ def _test(
 ) -> tuple[bool, float]:
     """Return whether another place is nearer than FEWEST_RUNS_BETWEEN, and the p-value of the sides' difference.
 
-    The sides of a place end at its next neighbours that are not nearer.
+    The sides of a place end at its next neighbours that are not nearer than the fewest runs of a side.
     """
-    first = max((one for one in places if one <= place - FEWEST_RUNS_BETWEEN), default=0)
-    end = min((one for one in places if one >= place + FEWEST_RUNS_BETWEEN), default=len(series[0]))
     few = any(0 < abs(one - place) < FEWEST_RUNS_BETWEEN for one in places)
-    each = (
-        one.shape[1] * _p(one[first:place], one[place:end], correlation)
-        for one, correlation in zip(series, correlations, strict=True)
-    )
-    return few, min(each)
+    smallest = 1.0
+    for each, correlation, fewest in zip(
+        series, correlations, (FEWEST_RUNS_BETWEEN, FEWEST_RUNS_OF_A_CELL), strict=False
+    ):
+        first = max((one for one in places if one <= place - fewest), default=0)
+        end = min((one for one in places if one >= place + fewest), default=len(each))
+        if min(place - first, end - place) >= fewest:
+            smallest = min(smallest, each.shape[1] * _p(each[first:place], each[place:end], correlation))
+    return few, smallest
 
 
 def _p(before: Floats, after: Floats, correlation: float) -> float:
