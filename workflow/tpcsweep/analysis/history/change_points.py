@@ -250,13 +250,13 @@ def _lost(cells: xr.Dataset) -> list[str]:
 def changes(logs: Floats) -> dict[int, float]:
     """Find the change points in logarithms of throughput, runs × cells; NaN marks unmeasured cells.
 
-    The series are the level that all cells of a run share, and each cell relative to it. Values
-    far from the median of their neighbours are moved to `_FAR` standard deviations of it (F. R. Hampel, JASA 69, 1974),
-    so that single slow runs and cells are no change. Candidates are the best cuts by least squares (PELT, by ruptures)
-    of both kinds of series, with a penalty that noise alone exceeds about once. Student's t then tests each between the
-    runs on its two sides, up to the next candidate: the shared level, and every cell with FEWEST_RUNS_OF_A_CELL on both
-    sides. Its errors contain the correlation of neighbouring runs. While a candidate is not significant, the least certain one is dropped and its two
-    sides are merged.
+    The series are the level that all cells of a run share, and each cell relative to it. Values far from the median of
+    their neighbours are moved to `_FAR` standard deviations of it (F. R. Hampel, JASA 69, 1974), so that single slow
+    runs and cells are no change. Candidates are the best cuts by least squares (PELT, by ruptures) of both kinds of
+    series, with a penalty that noise alone exceeds about once. Student's t then tests each between the runs on its two
+    sides, up to the next candidate: the shared level, and every cell with FEWEST_RUNS_OF_A_CELL on both sides. Its
+    errors contain the correlation of neighbouring runs. While a candidate is not significant, the least certain one is
+    dropped and its two sides are merged.
 
     Returns:
         Index of the first run after each change, in order, with its p-value, corrected (Bonferroni) for the number of
@@ -273,9 +273,17 @@ def changes(logs: Floats) -> dict[int, float]:
     tried = (count - FEWEST_RUNS + 1) * len(series)
     while places:
         tests = {place: _test(series, correlations, places, place) for place in places}
-        worst = max(places, key=lambda place: tests[place])
-        if tests[worst][1] * tried < SIGNIFICANT and not tests[worst][0]:
-            return {place: min(1.0, p * tried) for place, (_, p) in tests.items()}
+        worst = max(places, key=lambda place: tests[place][1])
+        if tests[worst][1] * tried < SIGNIFICANT:
+            near = [
+                one
+                for one in places
+                for other in places
+                if tests[other][0] and abs(one - other) < FEWEST_RUNS_OF_A_CELL
+            ]
+            if not near:
+                return {place: min(1.0, p * tried) for place, (_, p) in tests.items()}
+            worst = max(near, key=lambda place: tests[place][1])
         places.remove(worst)
     return {}
 
@@ -357,20 +365,22 @@ def _cut(series: Floats) -> list[int]:
 def _test(
     series: Sequence[Floats], correlations: Sequence[float], places: Sequence[int], place: int
 ) -> tuple[bool, float]:
-    """Return whether another place is nearer than FEWEST_RUNS_BETWEEN, and the p-value of the sides' difference.
+    """Return whether another place is nearer than the fewest runs of a side, and the p-value of the sides' difference.
 
-    The sides of a place end at its next neighbours that are not nearer than the fewest runs of a side.
+    The sides of a place end at its next neighbours that are not nearer.
     """
-    few = any(0 < abs(one - place) < FEWEST_RUNS_BETWEEN for one in places)
-    smallest = 1.0
+    found = False, 1.0
     for each, correlation, fewest in zip(
         series, correlations, (FEWEST_RUNS_BETWEEN, FEWEST_RUNS_OF_A_CELL), strict=False
     ):
         first = max((one for one in places if one <= place - fewest), default=0)
         end = min((one for one in places if one >= place + fewest), default=len(each))
-        if min(place - first, end - place) >= fewest:
-            smallest = min(smallest, each.shape[1] * _p(each[first:place], each[place:end], correlation))
-    return few, smallest
+        if min(place - first, end - place) < fewest:
+            continue
+        p = each.shape[1] * _p(each[first:place], each[place:end], correlation)
+        few = any(0 < abs(one - place) < fewest for one in places)
+        found = min(found, (few, p), key=lambda pair: pair[1])
+    return found
 
 
 def _p(before: Floats, after: Floats, correlation: float) -> float:
