@@ -205,7 +205,7 @@ for file, content in zip(files, (cell, without)):
     file.write_bytes(cell_files.format_content(content))
 folded = folding.fold(files, axes)
 summary = folded.summary
-assert summary.min_rtt.attrs == {"units": "ms", "long_name": "smallest RTT of the data connections"}
+assert summary.min_rtt.attrs == {"units": "ms", "long_name": "smallest RTT of a data connection, mean over the samples"}
 assert summary.min_rtt.values.ravel().tolist()[0] == 9.5 and "min_rtt" in folded.samples
 assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
 assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1

@@ -230,13 +230,15 @@ def test_counters_are_the_sums_over_all_connections() -> None:
 
 def test_states_are_over_the_connections_that_know_theirs() -> None:
     smallest = Quantity("min_rtt", "ms", "source", ("tcp_info", "min_rtt"), "state", "min", "")
-    totals = ConnectionTotals([*quantities("tcp_info", "source"), smallest])
+    largest = Quantity("rtt_largest", "ms", "source", ("tcp_info", "rtt"), "state", "max", "")
+    totals = ConnectionTotals([*quantities("tcp_info", "source"), smallest, largest])
     made = [
         connection(1, rtt=1000, snd_cwnd=10, min_rtt=2**32 - 1),
         connection(2, rtt=4000, snd_cwnd=10, min_rtt=900),
     ]
     found = totals.update(made)
     assert (found["rtt_loaded"], found["cwnd"], found["min_rtt"]) == pytest.approx((2.5e-3, 10, 0.9e-3))
+    assert found["rtt_largest"] == pytest.approx(4e-3), "two quantities of one field"
     without = totals.update([])
     assert all(math.isnan(without[name]) for name in ("rtt_loaded", "cwnd", "min_rtt"))
 

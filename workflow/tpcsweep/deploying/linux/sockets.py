@@ -79,7 +79,7 @@ def tcp_info(fields: Sequence[str]) -> Callable[[Connection], tuple[int, ...]]:
     A field that the kernel lacks is 0: `busy_time` and those around it before 4.10, `bytes_sent` before 4.19.
     """
     wanted = struct.Struct("=" + "".join(f"{gap}x{kind}" for gap, kind in _layout(fields)))
-    size, order = wanted.size, sorted(fields, key=_NAMES.index)
+    size, order = wanted.size, sorted(set(fields), key=_NAMES.index)
     places = [order.index(field) for field in fields]
 
     def read(connection: Connection) -> tuple[int, ...]:
