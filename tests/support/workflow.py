@@ -33,7 +33,8 @@ class Sweep:
     name: str = "probe"
 
     def define(self, **content: object) -> Sweep:
-        (self.folder / f"{self.name}.yaml").write_text(yaml.safe_dump(content))
+        """Write the sweep's file. Every run has the same order, unless `seed` says otherwise."""
+        (self.folder / f"{self.name}.yaml").write_text(yaml.safe_dump({"seed": 0, **content}))
         return self
 
     @property

@@ -61,7 +61,7 @@ class Project:
 
     def define(self, name: str = "mine", **sweep: Any) -> None:
         content = {"parameters": {**CELLS, **sweep.pop("parameters", {})}, **sweep}
-        (self.folder / f"config/sweeps/{name}.yaml").write_text(yaml.safe_dump(content))
+        (self.folder / f"config/sweeps/{name}.yaml").write_text(yaml.safe_dump({"seed": 0, **content}))
 
     def study(self, name: str = "mine") -> SweepStudy:
         return load({"sweep": name, "testbed": "netns", "results": str(self.results)}, self.folder)
