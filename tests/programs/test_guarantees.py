@@ -99,7 +99,8 @@ def test_nothing_is_measured_again_for_a_new_version_another_place_or_other_time
         with (measured.folder / "workflow" / part).open("a") as file:
             file.write("\n# another version\n")
     rules = measured.folder / "workflow/rules/measure.smk"
-    rules.write_text(rules.read_text().replace("study=deployments", "version=2, study=deployments"))
+    rules.write_text(rules.read_text().replace("study=group", "version=2, study=group"))
+    assert "version=2" in rules.read_text()
     measured.folder = measured.folder.rename(measured.folder.with_name("moved"))
     for number, file in enumerate(sorted(measured.results.rglob("*.json"))):
         os.utime(file, (2e9 - number, 2e9 - number))
