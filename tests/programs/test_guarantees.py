@@ -112,6 +112,13 @@ def test_nothing_is_measured_again_for_a_new_version_another_place_or_other_time
     assert "Nothing to be done" in measured.well("-n", "cells")
 
 
+def test_a_run_in_another_order_measures_nothing_again(tmp_path: Path) -> None:
+    project = Project.at(tmp_path, seed=None)
+    project.well("cells", DATASET)
+    assert sorted(project.measured()) == sorted(ALL)
+    assert "Nothing to be done" in project.well("-n", "cells", DATASET)
+
+
 def test_a_dry_run_lists_what_will_run_and_writes_nothing(measured: Project) -> None:
     measured.define(parameters={"rtt": [5, 20, 50]})
     measured.file("rtt=5/streams=2").unlink()

@@ -209,8 +209,9 @@ class Studies(dict[str, Study]):
 
 
 def deployment_digest(study: SweepStudy, deployment: str) -> str:
-    """Return a digest of a deployment's cell specifications; the sweep may lack the deployment."""
-    return digest([cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
+    """Return a digest of a deployment's cell specifications in any order; the sweep may lack the deployment."""
+    cells = sorted(study.grid.deployments.get(deployment, ()), key=lambda cell: cell.path)
+    return digest([cell_spec(study, cell) for cell in cells])
 
 
 def require_runnable(study: SweepStudy) -> None:
