@@ -11,7 +11,8 @@ EVERYWHERE = {
     "summary": " ".join(name for name, figure in SUMMARY.items() if figure.source != "import"),
     "samples": " ".join(["time", *SAMPLES, *ORIGIN_SAMPLES]),
     "transfers": " ".join(name for name, column in TRANSFERS.items() if column.source != "fold"),
-    "provenance": "started host nodes kernel cpu cpus memory software deployment path sysctls seconds commit order_seed",
+    "provenance": "started host nodes kernel cpu cpus memory software deployment path sysctls seconds commit "
+    "order_seed",
 }
 
 
