@@ -237,7 +237,7 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_names(storage: Stor
         began = time.monotonic()
         with deployed(settings, tmp_path, tool="native") as (_, measured):
             assert time.monotonic() - began >= 2
-            assert front.asked[:3] == ["PROPFIND"] * 3
+            assert front.asked[:3] == ["OPTIONS"] * 3
             front.only, front.refusals = "COPY", 1
             result = measured(files(40))  # long enough for samples
             assert result["status"] == "ok", result["message"]

@@ -38,7 +38,6 @@ NOT_HERE = {
     "pip install '/path/to/checkout[history]'": INSTALLS,
     "snakemake --profile slurm": "needs Slurm; the folder's link is that of k8s",
     "systemctl --user enable --now tpcsweep@endpoints.timer && loginctl enable-linger": "needs a login",
-    "make a folder": "a row of `tpcsweep check`",
 }
 """Commands of the pages that the user does not type, with the reason."""
 DEMO_CELL = "results/demo/cells/origins=2/cores=0.6/rtt=50/streams=4/repetition=1.json"
@@ -146,7 +145,8 @@ def test_a_machine_without_servers_gets_the_command_that_installs_them(user: Ins
     )
     assert code == 1, output
     assert "Traceback" not in output
-    assert "apt-get install" in output and "xrootd-server" in output
+    words = " ".join(output.replace("│", " ").split())  # of a cell of several lines
+    assert "apt-get install" in words and "xrootd-server" in words
 
 
 def test_every_command_of_the_pages_does_its_work(user: Installer, storage: Storage) -> None:

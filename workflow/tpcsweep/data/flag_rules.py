@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tpcsweep.common.numbers import BYTES
 from tpcsweep.data.cell_result import Number, Status, Summary
 from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.similar_cells import SHORTEST
 
 BUSY = 0.95  # share of the machine's CPU time above which the machine itself may limit a cell
 FILES = 1.0  # fewest files of each stream that must end after the warm-up to sample the pauses between files
@@ -131,7 +132,10 @@ def counters_disagree(cell: Evidence) -> bool:
     headers = transfers * HEADERS / BYTES / (cell.summary.duration or math.nan)
     payload, wire = _known(cell.summary.throughput), _known(cell.summary.wire_throughput)
     # Over the whole cell, because buffers that filled during the warm-up make writes exceed arrivals later.
-    more = arrived > carried * COUNTING or unbounded * EMPTIED > wire
+    long = (
+        _known(cell.summary.duration) >= SHORTEST
+    )  # in shorter cells these buffers hold a part of all files
+    more = arrived > carried * COUNTING or (long and unbounded * EMPTIED > wire)
     return more or payload < PAYLOAD_SHARE * (wire - headers)
 
 
