@@ -137,11 +137,11 @@ def bandwidth_tolerance(wanted: RequestedPath) -> tuple[float, float]:
 
 
 def too_fast(wanted: RequestedPath, rate: FoundRate) -> bool:
-    return rate.found / wanted.bandwidth - 1 > bandwidth_tolerance(wanted)[1]
+    return rate.found > (1 + bandwidth_tolerance(wanted)[1]) * wanted.bandwidth
 
 
 def too_slow(wanted: RequestedPath, rate: FoundRate) -> bool:
-    return rate.known and rate.found / wanted.bandwidth - 1 < bandwidth_tolerance(wanted)[0]
+    return rate.known and rate.found < (1 + bandwidth_tolerance(wanted)[0]) * wanted.bandwidth
 
 
 def _directions(
