@@ -58,9 +58,6 @@ class Known(Predictor):
         shares = 1 - self.spread + 2 * self.spread * np.arange(count)[:, None] / (count - 1)
         return np.asarray(self.estimate(points) * shares)
 
-    def uncertainty(self, points: Any) -> Any:
-        raise NotImplementedError
-
 
 def cost(row: Mapping[str, Any]) -> tuple[float, ...]:
     return tuple(float(row[name]) for name in KNOBS)

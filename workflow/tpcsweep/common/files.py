@@ -119,3 +119,9 @@ def copy_into(folder: Path, path: Path) -> None:
     """Copy a file, or a link as link, into a folder, which is created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy2(path, folder / path.name, follow_symlinks=False)
+
+
+def state_folder() -> Path:
+    """Return the folder of what tpcsweep keeps for a user between runs (XDG Base Directory Specification)."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "tpcsweep"

@@ -3,12 +3,11 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.common.files import write_json
+from tpcsweep.common.files import state_folder, write_json
 from tpcsweep.data.cell_files import utc_timestamp
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.interface import Finding
@@ -19,9 +18,8 @@ Change = dict[str, str | None]
 
 def record_file(study: SweepStudy) -> Path:
     """Return the file of a testbed's last check, by the name and the place of its settings."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     place = hashlib.sha256(str(Path(study.testbed_file).absolute()).encode()).hexdigest()[:12]
-    return Path(state) / "tpcsweep" / "checks" / f"{study.testbed_name}-{place}.json"
+    return state_folder() / "checks" / f"{study.testbed_name}-{place}.json"
 
 
 def read_record(file: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpcsweep.common import locks
-from tpcsweep.common.files import write_json
+from tpcsweep.common.files import state_folder, write_json
 from tpcsweep.common.urls import MadeFolder, NewFolder, made_up
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.testbeds.endpoints import secrets
@@ -99,8 +99,7 @@ class Entry:
 
 
 def place() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(state) / "tpcsweep" / "endpoints"
+    folder = state_folder() / "endpoints"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 
