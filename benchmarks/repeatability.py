@@ -36,7 +36,7 @@ COLUMNS = (
     "cells compared",
     "called different",
     "share",
-    "after Holm",
+    "after correction",
     "median half-width of intervals",
     "median difference",
     "largest",

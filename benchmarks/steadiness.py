@@ -251,7 +251,7 @@ def compared(draws: int) -> Callable[[float], tuple[str, ...]]:
         shares = []
         for length in LENGTHS:
             generator = np.random.default_rng(length)
-            # All cells of all trials at once, with a separate Holm correction for each trial.
+            # All cells of all trials at once, with a separate correction for each trial.
             series = correlated(time)(generator, 2 * draws * CELLS, 10 * length)
             found = [analyse(samples, INTERVAL, CONFIDENCE) for samples in series]
             cells = compare(dataset(found[::2]), dataset(found[1::2])).cells

@@ -245,13 +245,14 @@ def test_the_mean_of_effects_is_that_of_statsmodels() -> None:
 
 
 @settings(max_examples=20)
-@given(st.lists(st.floats(0, 1), max_size=30))
-def test_p_values_are_corrected_as_statsmodels_does(given_values: list[float]) -> None:
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=30), st.integers(0, 3))
+def test_p_values_are_corrected_as_statsmodels_does(values: list[float], unjudged: int) -> None:
     from statsmodels.stats.multitest import multipletests
 
-    values = np.array(given_values)
-    theirs = multipletests(values, method="holm")[1] if given_values else values
-    assert run_effects.holm(values, np.full(len(values), 1 / max(len(values), 1))) == pytest.approx(theirs)
+    p = np.array(values)
+    overall, parts, cells = run_effects.correct_family(p[0], p[:1], p[1:], len(p) - 1 + unjudged)
+    theirs = multipletests([*p, *np.ones(unjudged)], method="fdr_bh")[1][: len(p)] / 0.8
+    assert [*overall, *parts, *cells] == pytest.approx(np.minimum([5 * p[0], *theirs], 1))
 
 
 def test_cells_that_lack_something_say_what() -> None:

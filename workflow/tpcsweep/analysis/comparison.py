@@ -154,7 +154,7 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     """Compare the common cells of two datasets.
 
     `data.scatter` describes the errors of single cells, of the values of axes and of the overall effect. Student's t
-    tests them; Holm's correction treats all as one family. Single measurements on a disturbed machine do not count.
+    tests them, and all are corrected as one family. Single measurements on a disturbed machine do not count.
     Raises ComparisonError if there is no common cell, or an axis of one dataset is unknown to the other.
     """
     alignment = align(base, new)
@@ -306,8 +306,8 @@ def _compared(frame: pd.DataFrame, sides: Mapping[str, pd.DataFrame], found: Dif
 def gate_failures(comparison: Comparison, below: float) -> list[str]:
     """Return the reasons to reject ratios (new over base) below `below`; an empty list means pass.
 
-    One-sided tests reject the overall ratio, and ratios of values and of cells, corrected together after Holm. Cells
-    that failed only in new, and a comparison without comparable cells, are rejected too.
+    One-sided tests reject the overall ratio, and ratios of values and of cells, corrected together. Cells that failed
+    only in new, and a comparison without comparable cells, are rejected too.
     """
     cells, overall = comparison.cells, comparison.overall
     axes = comparison.alignment.axes
@@ -339,10 +339,11 @@ def single_runs(comparison: Comparison) -> str:
     found, mean = comparison.scatter, comparison.overall
     if found.estimated or not mean.cells:
         return ""
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, mean.freedom + 2) * mean.error / np.sqrt(2)
+    level = run_effects.OVERALL_SHARE * (1 - CONFIDENCE)
+    least = stats.t.isf(level / 2, mean.freedom + 2) * mean.error / np.sqrt(2)
     return (
-        f"each side is one run, whose cells are assumed to share {plain(100 * SHARED)} %: "
-        f"a second run of each measures that, and narrows the interval to about ±{short(100 * half, 2)} %"
+        f"each side is one run, whose cells are assumed to share {plain(100 * SHARED)} %: a second run of each "
+        f"measures that, and decides whether all cells differ by about {short(100 * least, 2)} % or more"
     )
 
 

@@ -126,7 +126,7 @@ def _places(comparison: Comparison, cells: pd.DataFrame) -> list[str]:
 def _notes(comparison: Comparison) -> list[str]:
     overall = comparison.overall
     counts = ", ".join(f"{count} {verdict}" for verdict, count in comparison.verdicts.items() if count)
-    notes = [f"Cells: {counts}; corrected together with values and the overall ratio (Holm)."]
+    notes = [f"Cells: {counts}; corrected together with values and the overall ratio."]
     if overall.cells:
         notes.append(
             f"Overall: {short(overall.ratio)} ({CONFIDENCE:.0%} interval {between(overall.low, overall.high)}), "

@@ -16,6 +16,7 @@ from tpcsweep.data.scatter import Differences, Floats
 from tpcsweep.sweeps.parameters import Value
 
 VERDICTS = FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference found", "not comparable"
+OVERALL_SHARE = 0.2  # of the error of all verdicts
 TOO_SHORT = "measured once, and too short for a judgement of single cells"
 DISTURBED = "measured once, on a disturbed or saturated machine"
 
@@ -112,15 +113,17 @@ def add_verdicts(
 def correct_family(overall: float, parts: Floats, cells: Floats, tried: int) -> list[Floats]:
     """Correct the p-values of the overall effect, of parts and of cells as one family.
 
-    The overall effect has a fifth of the error; the others share the rest evenly (weighted Holm). `tried` is the number
-    of `measured_cells`, with a single one of which all are one test.
+    If nothing differs, any falls below α with a probability of at most α. Otherwise at most a share α of the parts and
+    cells below α are false in the mean: the overall effect has a fifth of α, the others share the rest (Y. Benjamini,
+    Y. Hochberg, Journal of the Royal Statistical Society B 57, 1995). `tried` is the number of `measured_cells`, with a
+    single one of which all are one test.
     """
     if tried <= 1:
         return [np.array([overall]), parts, cells]
-    weights = np.full(1 + len(parts) + len(cells), 0.8 / (len(parts) + tried))
-    weights[0] = 0.2
-    corrected = holm(np.concatenate([[overall], parts, cells]), weights)
-    return np.split(corrected, [1, 1 + len(parts)])
+    unjudged = np.ones(tried - len(cells))
+    corrected = stats.false_discovery_control([*parts, *cells, *unjudged]) / (1 - OVERALL_SHARE)
+    both = np.minimum(corrected[: len(parts) + len(cells)], 1.0)
+    return [np.minimum([overall / OVERALL_SHARE], 1.0), *np.split(both, [len(parts)])]
 
 
 def _verdicts(effects: Any, corrected: Floats) -> NDArray[np.str_]:
@@ -135,17 +138,3 @@ def _mean(found: Differences, which: NDArray[np.int64]) -> dict[str, float]:
     figures |= {"error": error, "freedom": freedom, "spread": spread}
     figures["p"] = 2 * stats.t.sf(abs(mean) / error, freedom)
     return {name: float(value) for name, value in figures.items()}
-
-
-def holm(p: Floats, weights: Floats) -> Floats:
-    """Correct p-values for their number: the chance that any falls below α is at most α.
-
-    This holds for any dependence. Weights are shares of α, with a sum of at most 1. S. Holm, A simple sequentially
-    rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979: the smallest p-value over weight
-    counts first, and the weights of rejected ones go to the others.
-    """
-    order = np.argsort(p / weights)
-    left = 1 - np.cumsum(weights[order]) + weights[order]
-    corrected = np.empty_like(p)
-    corrected[order] = np.maximum.accumulate((p / weights)[order] * left)
-    return np.minimum(corrected, 1.0)
