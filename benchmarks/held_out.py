@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions of unseen data: left-out deployments and runs, and plans on known laws.
+"""How well intervals, comparisons, predictions and plans cover data that they have not seen.
 
 python -m benchmarks.held_out [FILE]
 
 FILE is the table of the WAN study of 2020. Prints tables, in at most 15 minutes of two idle CPUs. Nothing is measured.
+`benchmarks.steadiness`, `benchmarks.between_runs` and `benchmarks.plans` print more of each subject.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from tpcsweep.analysis.models.observations import Observations, observe
 from tpcsweep.analysis.models.predictor import Predictor
 from tpcsweep.data.importing.import_settings import Import
 from tpcsweep.data.importing.table_import import import_table
+from tpcsweep.measuring.steady import analyse
 
+from benchmarks import between_runs
+from benchmarks.series import FAMILIES, KINDS, drawn
+from benchmarks.steadiness import LONGEST, judged, late
 from tests.support import coverage, plans
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,13 +43,55 @@ PLAN_SEEDS = range(20, 22)
 LEFT_OUT = 0.25
 """Share of the deployments that is left out."""
 SURFACE = "`surface.nc`"
+LENGTHS = (11, 18, 60)
+"""Lengths of synthetic cells, s."""
+CELLS = 96
+"""Synthetic cells of each series and length: four sweeps of the demo's grid."""
+SHARED = (0.0, 0.01, 0.02)
+"""Luck that all cells of a run share."""
 
 Row = Sequence[object]
 Fitter = Callable[[Observations], Predictor]
 FITTERS: dict[str, Fitter] = {"rao_ramp": partial(fit, MODELS["rao_ramp"], resamples=40), **LEARNED}
 
 
-def judged(model: Predictor, held: Observations) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def of_intervals(pool: Executor) -> Iterator[Row]:
+    """Yield the coverage of all cells and of unflagged ones with their share, by kind of noise, and of an early end."""
+    for kind, names in KINDS.items():
+        row = []
+        for length in LENGTHS:
+            held, clean = map(np.concatenate, zip(*pool.map(partial(of_length, length), names), strict=True))
+            row += [percent(held.mean()), of_share(held, clean)]
+        row.append(percent(np.concatenate([*pool.map(of_early_end, names)]).mean()))
+        yield kind, *row
+
+
+def of_length(length: int, name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    return judged(name, analyse, length, CELLS)[1:]
+
+
+def of_early_end(name: str) -> NDArray[np.bool_]:
+    draw, truth = FAMILIES[name]
+    cells = drawn(draw, np.random.default_rng(1), CELLS // 2, LONGEST)
+    found = [late(analyse, cell)[0] for cell in cells]
+    return np.array([one.low <= truth <= one.high for one in found])
+
+
+def of_share(held: NDArray[np.bool_], clean: NDArray[np.bool_]) -> str:
+    return f"{percent(held[clean].mean()) if clean.any() else '–'} of {percent(clean.mean())}"
+
+
+def of_equals(pool: Executor) -> Iterator[Row]:
+    """Yield how often two equal sides differ in any verdict, and how often the overall interval holds 1."""
+    sides = [*itertools.product(SHARED, (1, 2, 3))]
+    seeds = [[1, runs, round(1000 * shared)] for shared, runs in sides]
+    for side, found in zip(
+        sides, pool.map(between_runs.equals, seeds, *zip(*sides, strict=True)), strict=True
+    ):
+        yield f"{100 * side[0]:g} %", side[1], *found
+
+
+def predicted(model: Predictor, held: Observations) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the relative error of each left-out measurement, and whether it is in its 95 % interval."""
     answer = model.predict(held.frame[[*model.domain.ranges, *model.domain.words]])
     low, high = (answer[f"throughput_{end}"].to_numpy() for end in ("low", "high"))
@@ -61,7 +108,7 @@ def of_left_out(pool: Executor) -> Iterator[Row]:
 
 
 def left_out(data: str, name: str, seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return `judged` for a quarter of the deployments, predicted from the others."""
+    """Return `predicted` for a quarter of the deployments, predicted from the others."""
     ds = (
         xr.load_dataset(ROOT / "examples/surface.nc")
         if data == SURFACE
@@ -72,7 +119,7 @@ def left_out(data: str, name: str, seed: int) -> tuple[NDArray[np.float64], NDAr
     chosen = np.random.default_rng(seed).permutation(deployments)[: round(LEFT_OUT * len(deployments))]
     out = observations.frame["deployment"].isin(chosen).to_numpy()
     with threadpool_limits(1):
-        return judged(LEARNED[name](observations.take(~out)), observations.take(out))
+        return predicted(LEARNED[name](observations.take(~out)), observations.take(out))
 
 
 def of_repeated(pool: Executor) -> Iterator[Row]:
@@ -97,7 +144,7 @@ def of_runs(file: Path, _pool: Executor) -> Iterator[Row]:
         for run in np.unique(runs):
             model, held = fitter(observations.take(runs != run)), observations.take(runs == run)
             known = ~model.domain.outside(held.frame[list(observations.axes)])
-            found.append(judged(model, held.take(known)))
+            found.append(predicted(model, held.take(known)))
         off, inside = map(np.concatenate, zip(*found, strict=True))
         yield f"`{name}`", f"{np.median(off):.3f}", percent(inside.mean())
 
@@ -122,6 +169,12 @@ def percent(share: float) -> str:
 
 def main() -> None:
     tables: dict[tuple[str, ...], Callable[[Executor], Iterator[Row]]] = {
+        (
+            "intervals of cells",
+            *(f"{length} s{which}" for length in LENGTHS for which in ("", ", unflagged")),
+            f"early end, {LONGEST} s at most",
+        ): of_intervals,
+        ("luck that runs share", "runs a side", "equals called different", "interval holds 1"): of_equals,
         ("a quarter of the deployments left out", "model", "median error", "in 95 % intervals"): of_left_out,
         ("law", "model", "one more measurement, in 95 % intervals", "the same in another run"): of_repeated,
         (

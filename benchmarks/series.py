@@ -170,8 +170,21 @@ def long_files(exits: tuple[float, float], recovery: float, rtt: float = 0.2) ->
     return draw
 
 
+def flicker(spread: float) -> Draw:
+    """Noise whose spectrum is 1/f down to an eighth of the cell's frequency."""
+
+    def draw(generator: np.random.Generator, cells: int, count: int) -> Floats:
+        frequencies = np.fft.rfftfreq(8 * count)
+        frequencies[0] = frequencies[1]
+        spectrum = np.fft.rfft(generator.normal(size=(cells, 8 * count))) / np.sqrt(frequencies)
+        values = np.fft.irfft(spectrum, 8 * count)
+        return np.asarray(1 + spread * (values / values.std())[:, :count])
+
+    return draw
+
+
 def stalls(share: float, spread: float = 0.1, length: int = 3) -> Draw:
-    """Noise in which this share of samples starts a stall of 0.3 s."""
+    """Noise in which this share of samples starts a stall of `length` samples."""
 
     def draw(generator: np.random.Generator, cells: int, count: int) -> Floats:
         begun = generator.random((cells, count + length)) < share
@@ -197,43 +210,63 @@ def lognormal(time: float, spread: float) -> Draw:
     return lambda generator, *shape: np.exp(noise(generator, shape, time, spread) - spread**2 / 2)
 
 
-FAMILIES: dict[str, tuple[Draw, float]] = {
-    "white noise": (correlated(0), 1),
-    "AR(1), 0.14 s": (correlated(0.14), 1),
-    "AR(1), 0.95 s": (correlated(0.95), 1),
-    "AR(1), 3.3 s": (correlated(3.3), 1),
-    "AR(1), 0.95 s, under white noise twice as large": (correlated(0.95, 0.05, 0.1), 1),
-    "AR(1), 3.3 s, under white noise twice as large": (correlated(3.3, 0.05, 0.1), 1),
-    "lognormal, σ 0.5, 0.14 s": (lognormal(0.14, 0.5), 1),
-    "lognormal, σ 0.4, 0.95 s": (lognormal(0.95, 0.4), 1),
-    "stalls of 0.3 s, begun by 1 % of samples": (stalls(0.01), 0.99**3),
-    "the same in noise of 3 %": (stalls(0.01, 0.03), 0.99**3),
-    "stalls, begun by 0.3 %": (stalls(0.003), 0.997**3),
-    "stalls, begun by 0.1 %": (stalls(0.001), 0.999**3),
-    "two levels, 1 and 0.7, for 0.3 s each": (two_levels(0.3), 0.85),
-    "two levels, for 1 s each": (two_levels(1), 0.85),
-    "two levels, for 3 s each": (two_levels(3), 0.85),
-    "files of 2 s, gaps of 0.3 s": (files(2, 0.3, spread=0.5, running=True), 2 / 2.3),
-    "files of 0.5 s, gaps of 0.5 s": (files(0.5, 0.5, spread=0.5, running=True), 0.5),
-    "four streams, files of 2 s, gaps of 0.3 s": (files(2, 0.3, 4, spread=0.5, running=True), 2 / 2.3),
-    "files of 1 s in lock-step, gaps of 0.3 s": (files(1, 0.3), 1 / 1.3),
-    "files of 4 s in lock-step, gaps of 0.3 s": (files(4, 0.3), 4 / 4.3),
-    "files of 1.5 s in lock-step, gaps of 1 s": (files(1.5, 1), 0.6),
-    "eight streams of such files": (files(1.5, 1, 8), 0.6),
-    "a long file at 200 ms": (long_files((1, 1), 0), 1),
-    "a long file at 200 ms, slow start left early": (long_files((0.5, 1.2), 21), 1),
-    "sawtooth, 3 s": (sawtooth(3), 1 - 0.3 / 4),
-    "sawtooth, 8 s": (sawtooth(8), 1 - 0.3 / 4),
-    "opening, 1 − exp(−t/1 s)": (shaped(lambda t: 1 - np.exp(-t)), 1),
-    "opening, 1 − exp(−t/2 s)": (shaped(lambda t: 1 - np.exp(-t / 2)), 1),
-    "opening by a cube, 6 s": (shaped(lambda t: 1 - np.clip(1 - t / 6, 0, None) ** 3), 1),
-    "opening by a cube, 9 s": (shaped(lambda t: 1 - np.clip(1 - t / 9, 0, None) ** 3), 1),
-    "slow ramp from 0.5 in 5 s": (shaped(lambda t: np.clip(0.5 + t / 10, None, 1)), 1),
-    "a step from 1.3 after 1.5 s": (shaped(lambda t: np.where(t < 1.5, 1.3, 1)), 1),
-    "a step from 1.3 after 4 s": (shaped(lambda t: np.where(t < 4, 1.3, 1)), 1),
-    "a drift from 0.9 to 1.1 in the cell": (shaped(lambda t: 0.9 + 0.2 * t / t[-1]), np.nan),
+KINDS: dict[str, dict[str, tuple[Draw, float]]] = {
+    "fast noise": {
+        "white noise": (correlated(0), 1),
+        "AR(1), 0.14 s": (correlated(0.14), 1),
+        "two levels, 1 and 0.7, for 0.3 s each": (two_levels(0.3), 0.85),
+        "lognormal, σ 0.5, 0.14 s": (lognormal(0.14, 0.5), 1),
+        "lognormal, σ 0.4, 0.95 s": (lognormal(0.95, 0.4), 1),
+    },
+    "slow noise and levels": {
+        "AR(1), 0.95 s": (correlated(0.95), 1),
+        "AR(1), 3.3 s": (correlated(3.3), 1),
+        "AR(1), 10 s": (correlated(10), 1),
+        "1/f noise": (flicker(0.1), 1),
+        "two levels, for 1 s each": (two_levels(1), 0.85),
+        "two levels, for 3 s each": (two_levels(3), 0.85),
+        "sawtooth, 3 s": (sawtooth(3), 1 - 0.3 / 4),
+        "sawtooth, 8 s": (sawtooth(8), 1 - 0.3 / 4),
+    },
+    "slow noise under fast noise": {
+        "AR(1), 0.95 s, under white noise twice as large": (correlated(0.95, 0.05, 0.1), 1),
+        "AR(1), 3.3 s, under white noise twice as large": (correlated(3.3, 0.05, 0.1), 1),
+        "AR(1), 5 s, under white noise as large": (correlated(5, 0.05, 0.05), 1),
+        "AR(1), 10 s, under white noise twice as large": (correlated(10, 0.05, 0.1), 1),
+    },
+    "rare stalls": {
+        "stalls of 0.3 s, begun by 1 % of samples": (stalls(0.01), 0.99**3),
+        "the same in noise of 3 %": (stalls(0.01, 0.03), 0.99**3),
+        "stalls, begun by 0.3 %": (stalls(0.003), 0.997**3),
+        "stalls, begun by 0.1 %": (stalls(0.001), 0.999**3),
+        "stalls of 1 s, begun by 0.3 %": (stalls(0.003, length=10), 0.997**10),
+        "the same in noise of 3 %, 1 s": (stalls(0.003, 0.03, 10), 0.997**10),
+    },
+    "pauses between files": {
+        "files of 2 s, gaps of 0.3 s": (files(2, 0.3, spread=0.5, running=True), 2 / 2.3),
+        "files of 0.5 s, gaps of 0.5 s": (files(0.5, 0.5, spread=0.5, running=True), 0.5),
+        "four streams, files of 2 s, gaps of 0.3 s": (files(2, 0.3, 4, spread=0.5, running=True), 2 / 2.3),
+        "files of 1 s in lock-step, gaps of 0.3 s": (files(1, 0.3), 1 / 1.3),
+        "files of 4 s in lock-step, gaps of 0.3 s": (files(4, 0.3), 4 / 4.3),
+        "files of 1.5 s in lock-step, gaps of 1 s": (files(1.5, 1), 0.6),
+        "eight streams of such files": (files(1.5, 1, 8), 0.6),
+    },
+    "slow starts, ramps and steps": {
+        "a long file at 200 ms": (long_files((1, 1), 0), 1),
+        "a long file at 200 ms, slow start left early": (long_files((0.5, 1.2), 21), 1),
+        "opening, 1 − exp(−t/1 s)": (shaped(lambda t: 1 - np.exp(-t)), 1),
+        "opening, 1 − exp(−t/2 s)": (shaped(lambda t: 1 - np.exp(-t / 2)), 1),
+        "opening by a cube, 6 s": (shaped(lambda t: 1 - np.clip(1 - t / 6, 0, None) ** 3), 1),
+        "opening by a cube, 9 s": (shaped(lambda t: 1 - np.clip(1 - t / 9, 0, None) ** 3), 1),
+        "slow ramp from 0.5 in 5 s": (shaped(lambda t: np.clip(0.5 + t / 10, None, 1)), 1),
+        "a step from 1.3 after 1.5 s": (shaped(lambda t: np.where(t < 1.5, 1.3, 1)), 1),
+        "a step from 1.3 after 4 s": (shaped(lambda t: np.where(t < 4, 1.3, 1)), 1),
+    },
 }
-"""Series with the true mean for a cell of any length, NaN if there is none."""
+"""Series of each kind, with the true mean for a cell of any length."""
+DRIFT = {"a drift from 0.9 to 1.1 in the cell": (shaped(lambda t: 0.9 + 0.2 * t / t[-1]), np.nan)}
+FAMILIES = {name: family for some in (*KINDS.values(), DRIFT) for name, family in some.items()}
+"""All series, with the true mean, or NaN if there is none."""
 
 
 def drawn(draw: Draw, generator: np.random.Generator, count: int, length: float) -> list[Cell]:

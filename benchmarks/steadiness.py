@@ -39,6 +39,8 @@ from tpcsweep.sweeps.sweep import EARLIEST
 
 from benchmarks.series import FAMILIES, INTERVAL, Cell, Floats, correlated, drawn
 
+Flags = NDArray[np.bool_]
+
 LENGTHS = (6, 9, 11, 15, 18, 30, 60)
 """Lengths of synthetic cells, s."""
 SWEEP = (2, 2, 2, 3)
@@ -129,10 +131,7 @@ def family(name: str, rule: Any, stop: Any, draws: int) -> Floats:
     figures: list[float] = []
     extra: list[float] = []
     for length in LENGTHS:
-        cells = drawn(draw, np.random.default_rng(length), draws, length)
-        found = [rule(one.goodput, INTERVAL, CONFIDENCE, course=one.course()) for one in cells]
-        held = np.array([one.low <= truth <= one.high for one in found])
-        clean = unflagged(found, length)
+        found, held, clean = judged(name, rule, length, draws)
         figures += share(held, truth), share(held[clean], truth), clean.mean()
         if length == 18:
             ratios = np.array([one.mean for one in found]) / truth - 1
@@ -148,6 +147,14 @@ def family(name: str, rule: Any, stop: Any, draws: int) -> Floats:
     return np.array([*figures, *extra, *stopping])
 
 
+def judged(name: str, rule: Any, length: int, draws: int) -> tuple[list[Any], Flags, Flags]:
+    """Return cells of a series, which intervals hold the truth, and which cells carry no flag."""
+    draw, truth = FAMILIES[name]
+    cells = drawn(draw, np.random.default_rng(length), draws, length)
+    found = [rule(one.goodput, INTERVAL, CONFIDENCE, course=one.course()) for one in cells]
+    return found, np.array([one.low <= truth <= one.high for one in found]), unflagged(found, length)
+
+
 def mean_row(rows: Floats) -> Floats:
     """Return the means over families, and the coverage of unflagged cells over all of these."""
     columns = [row[np.isfinite(row)] for row in rows.T]
@@ -158,26 +165,28 @@ def mean_row(rows: Floats) -> Floats:
     return means
 
 
-def unflagged(cells: Sequence[Any], length: float) -> NDArray[np.bool_]:
+def unflagged(cells: Sequence[Any], length: float) -> Flags:
     """Return which cells carry neither flag, as folding raises them; under an older rule by themselves."""
     found = np.array([cell.steady for cell in cells])
-    if all(hasattr(cell, "weights") for cell in cells):
+    if all(hasattr(cell, "correlation") for cell in cells):
         return found & ~pooled_short(cells) & (length >= similar_cells.SHORTEST)
     return found & ~np.array([getattr(cell, "too_short", False) for cell in cells])
 
 
-def pooled_short(cells: Sequence[Steady]) -> NDArray[np.bool_]:
+def pooled_short(cells: Sequence[Steady]) -> Flags:
     """Return which cells are too short, if `SWEEP` cells after each other are a sweep."""
     whole = np.full((-(-len(cells) // int(np.prod(SWEEP))), *SWEEP), np.nan)
-    lengths, widths = whole.copy(), whole.copy()
-    lengths.flat[: len(cells)] = [cell.length for cell in cells]
+    correlations, widths = whole.copy(), whole.copy()
+    correlations.flat[: len(cells)] = [cell.correlation for cell in cells]
     widths.flat[: len(cells)] = [2 * cell.half_width / cell.mean for cell in cells]
     endless = np.full(SWEEP, np.inf)
-    short = [similar_cells.too_short(some, endless, wide) for some, wide in zip(lengths, widths, strict=True)]
+    short = [
+        similar_cells.too_short(some, endless, wide) for some, wide in zip(correlations, widths, strict=True)
+    ]
     return np.ravel(short)[: len(cells)]
 
 
-def share(events: NDArray[np.bool_], truth: float = 0.0) -> float:
+def share(events: Flags, truth: float = 0.0) -> float:
     """Return a share; NaN if empty, or without a truth."""
     return float(np.mean(events)) if len(events) and np.isfinite(truth) else np.nan
 

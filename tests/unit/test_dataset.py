@@ -167,13 +167,13 @@ def test_all_cells_of_a_sweep_decide_which_are_too_short(tmp_path: Path) -> None
     axes = {"streams": [1, 2, 4, 8], "cores": [0.5, 1.0], "repetition": [1, 2]}
     flagged = {"too_short": [{"streams": 1}], "wide_interval": [{"cores": 1.0}]}
     specs = synthetic.write_sweep(tmp_path, axes, flagged=flagged)
-    of_streams = {1: {"length_correlations": 90}, 2: {"length_correlations": 90, "length_rtts": 14}}
-    of_streams |= {4: {"length_correlations": 9}, 8: {"duration": 9.0}}
+    of_streams = {1: {"batch_correlation": -0.1}, 2: {"batch_correlation": -0.1, "length_rtts": 14}}
+    of_streams |= {4: {"batch_correlation": 0.5}, 8: {"duration": 9.0}}
     for path, spec in specs.items():
         figures = of_streams[spec["parameters"]["streams"]]
         change(path, lambda cell, figures=figures: cell["summary"].update(figures))
     summary = folding.fold(specs, axes).summary
-    # One stream's cells are like their neighbours; of eight streams nobody knows the length, so their flags remain.
+    # One stream's cells are like their neighbours; of eight streams nobody knows the correlation, so their flags remain.
     short = labels.flagged(summary, "too_short")
     assert short.all(["cores", "repetition"]).values.tolist() == [False, True, True, False]
     assert not short.sel(streams=[1, 8]).any()

@@ -156,7 +156,7 @@ def test_few_files_are_too_few_and_of_many_batches_count() -> None:
                 found.add(event, Arrival(None, 100))
         whole = by_rounds(cell, *found.rounds(), 0.95)
         assert (whole.mean, whole.too_short, whole.freedom in freedom) == (cell.mean, short, True)
-        assert math.isnan(whole.length) == short  # otherwise all cells of a sweep decide
+        assert math.isnan(whole.correlation) == short  # otherwise all cells of a sweep decide
 
 
 @given(st.lists(st.floats(1e-3, 1e15), min_size=1, max_size=50), st.integers(0, 100))

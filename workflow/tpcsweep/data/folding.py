@@ -226,13 +226,16 @@ class _Grid:
         return Folded(self._summary(known, attributes), self.series, self.transfer_table)
 
     def _pool_lengths(self, interval: float) -> None:
-        """Judge again by all cells which of them are too short, where they have an interval of a known length."""
-        known = (self.status == labels.STATUS.index("ok")) & np.isfinite(self.figures["length_correlations"])
+        """Judge again by all cells which of them are too short, where the correlation of their batches is known."""
+        correlations, round_trips = self.figures["batch_correlation"], self.figures["length_rtts"]
+        known = (self.status == labels.STATUS.index("ok")) & np.isfinite(correlations)
         low, high, middle = (self.figures[f"throughput{end}"] for end in ("_low", "_high", ""))
         widths = np.divide(high - low, middle, out=np.full_like(middle, np.nan), where=middle > 0)
-        of_cells = self.figures["length_correlations"], self.figures["length_rtts"], widths
         short = similar_cells.too_short(
-            *(np.where(known, values, np.nan).reshape(self.shape) for values in of_cells)
+            *(
+                np.where(known, values, np.nan).reshape(self.shape)
+                for values in (correlations, round_trips, widths)
+            )
         ).ravel()
         short |= self.figures["duration"] + interval / 2 < similar_cells.SHORTEST
         mask = labels.MASKS["too_short"]

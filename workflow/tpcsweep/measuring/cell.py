@@ -299,6 +299,7 @@ class _Cell:
             "warmup": steady.warmup,
             "cycle": self._transfers.cycle,
             "length_correlations": steady.length,
+            "batch_correlation": steady.correlation,
             "length_rtts": round_trips,
             **{name: means[name] for name in ("rtt_idle", *MEANS)},
             # The machine counts in clock ticks, which may lag behind the deployment's usage.

@@ -31,7 +31,7 @@ def by_rounds(
     if not 0 < count < BATCHED - 1:
         return cell
     if count + 1 < FEWEST_FILES:  # no other cells say more about that
-        cell = replace(cell, too_short=True, length=math.nan)
+        cell = replace(cell, too_short=True, correlation=math.nan)
     if count < _LEAST_ROUNDS:
         return cell
     half, freedom = half_width(seconds, sizes, confidence)

@@ -49,7 +49,9 @@ class Steady:
     warmup: float  # seconds
     warmup_samples: int
     length: float
-    """Time after the warm-up over the larger of correlation time and RTT; NaN without an interval, or by few files."""
+    """Time after the warm-up over the larger of correlation time and RTT; NaN without an interval."""
+    correlation: float
+    """Correlation of neighbouring batches; NaN without an interval, if batches are equal, or with few files."""
     steady: bool  # whether windows have grown in the warm-up, and bytes arrive after it, without a trend
     too_short: bool  # whether the interval may be too narrow, by this cell alone
     weights: NDArray[np.float64]  # of the samples in the mean, (samples,); their sum is 1
@@ -92,13 +94,14 @@ def analyse(
     kept = samples[cut:]
     weights = np.concatenate([np.zeros(cut), _weights(kept.size, cycle)])
     mean = float(np.average(samples, weights=weights)) if kept.size else math.nan
-    low = high = freedom = length = math.nan
+    low = high = freedom = length = correlation = math.nan
     trend, too_short = False, True
     if kept.size >= _BATCHES:
         batches = np.array([batch.mean() for batch in np.array_split(kept, _BATCHES)])
         if np.ptp(batches) <= 1e-12 * np.abs(samples).max():
             batches[:] = mean  # rounding errors are no trend
         error, freedom = standard_error(batches), _BATCHES - 1.0
+        correlation = _neighbours(batches)
         independent = kept.var() / error**2 if error else math.inf
         error *= math.sqrt(kept.size * float(weights @ weights))  # 1 for equal weights
         half = error * float(special.stdtrit(freedom, (1 + confidence) / 2))
@@ -114,6 +117,7 @@ def analyse(
         warmup=cut * interval,
         warmup_samples=cut,
         length=float(length),
+        correlation=correlation,
         steady=not (trend or ceased or growing),
         too_short=bool(too_short),
         weights=weights,
@@ -187,10 +191,14 @@ def standard_error(batches: NDArray[np.float64]) -> float:
     The correction is √((1 + r) / (1 − r)). Few batches underestimate r, so Kendall's bias, (1 + 3 r) / batches, is
     removed.
     """
-    centred = batches - batches.mean()
-    if not (squares := float(centred @ centred)):
+    if not (variance := float(batches.var(ddof=1))):
         return 0.0
-    correlation = float(centred[1:] @ centred[:-1]) / squares
+    correlation = _neighbours(batches)
     correlation = min(max(0.0, correlation + (1 + 3 * correlation) / batches.size), _LARGEST_CORRELATION)
-    variance = squares / (batches.size - 1) * (1 + correlation) / (1 - correlation)
-    return math.sqrt(variance / batches.size)
+    return math.sqrt(variance * (1 + correlation) / (1 - correlation) / batches.size)
+
+
+def _neighbours(batches: NDArray[np.float64]) -> float:
+    """Return the correlation of neighbouring batches; NaN if all are equal."""
+    centred = batches - batches.mean()
+    return float(centred[1:] @ centred[:-1]) / (float(centred @ centred) or math.nan)
