@@ -20,6 +20,8 @@ BYTES = 125e6  # bytes in a Gbit
 CONFIDENCE = 0.95
 """Confidence level of the intervals and tests that compare, model and judge cells, and the default of a dataset's."""
 
+MAD_FACTOR = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
+
 AXIS_DIGITS = 6
 """Significant digits of configured values, such as those of an axis; measured values have three."""
 

@@ -177,16 +177,16 @@ def analyse_runs(side: Side) -> Runs:
     return Runs(squares, freedom, float(np.sum(sizes * runs[:, 0] ** 2)), len(kept) - 1, float(size))
 
 
-def run_to_run(rows: pd.DataFrame) -> float | None:
-    """Return the relative standard deviation of cells between runs, beyond that within runs; None without several runs.
+def run_to_run(rows: pd.DataFrame) -> float:
+    """Return the relative standard deviation of cells between runs, beyond that within runs.
 
-    Columns are those of `read_side`.
+    It is `RUN_TO_RUN` without several runs. Columns are those of `read_side`.
     """
     numbers, places = pd.factorize(rows["cell"])
     side = read_side(rows.assign(cell=numbers), len(places))
     several = side.runs > 1
     if not several.any():
-        return None
+        return RUN_TO_RUN
     means = side.means[:, several]
     squares = np.nansum((means - np.nanmean(means, axis=0)) ** 2) / (side.runs[several] - 1).sum()
     return float(np.sqrt(max(squares - _noise(side, several), 0.0)))

@@ -15,7 +15,7 @@ from scipy.special import ndtri, stdtrit
 from tpcsweep.data.effects import FEWEST_PAIRS
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import IMPORTED, SIMULATED
-from tpcsweep.data.scatter import RUN_TO_RUN, run_to_run
+from tpcsweep.data.scatter import run_to_run
 from tpcsweep.data.tables import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.sweeps.parameters import CELL, DEPLOYMENT
 from tpcsweep.sweeps.sweep import REPETITION
@@ -199,19 +199,14 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     rows = every[every["reason"] == ""].reset_index(drop=True)
     axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
     rows["error"] = _errors(rows, axes)
-    share = 0.0 if kind == SIMULATED else _share(rows, axes)
+    numbers = rows.groupby(axes).ngroup() if axes else 0
+    share = 0.0 if kind == SIMULATED else run_to_run(rows.assign(cell=numbers))
     rows["luck"] = share * rows["throughput"]
     reasons = every["reason"].value_counts()
     left_out = {why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons}
     several = tuple(name for name in axes if ds.sizes[name] > 1)
     redeployed = ds.attrs.get("repeat", "deployments") == "deployments"
     return CellTable(every, rows, several, left_out, _DATA.get(kind, "measured"), redeployed)
-
-
-def _share(rows: pd.DataFrame, axes: list[str]) -> float:
-    cells = rows.groupby(axes).ngroup() if axes else 0
-    found = run_to_run(rows.assign(cell=cells))
-    return RUN_TO_RUN if found is None else found
 
 
 def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:

@@ -26,7 +26,7 @@ from tpcsweep.analysis.history.runs import (
 )
 from tpcsweep.analysis.sides import axis_text
 from tpcsweep.common import extras
-from tpcsweep.common.numbers import between, short
+from tpcsweep.common.numbers import MAD_FACTOR, between, short
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.run_effects import FASTER, SLOWER, Overall
 from tpcsweep.data.scatter import Floats, Spread, moderated_together
@@ -42,7 +42,6 @@ _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
 _FAR = 2.0  # standard deviations from the median of neighbouring runs beyond which values are outliers
 _WINDOW, _CELL_WINDOW = 7, 11  # runs of that median: more than half of them are a change
 _CORRELATION, _RUNS = 0.5, 40  # correlation of neighbouring runs that is assumed, and its weight in runs
-_MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _MOST_LOST = 5  # most cells without a throughput that a summary names
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
@@ -308,7 +307,7 @@ def _scatter(series: Floats) -> Floats:
     That of all series counts as much as `_RUNS` runs.
     """
     steps = pd.DataFrame(series).diff().abs().median().fillna(0.0).to_numpy(float)
-    squares = (_MAD * steps) ** 2 / 2
+    squares = (MAD_FACTOR * steps) ** 2 / 2
     count = len(series)
     return np.asarray(np.sqrt((count * squares + _RUNS * np.median(squares)) / (count + _RUNS)))
 

@@ -20,14 +20,13 @@ from tpcsweep.analysis.models.formula import SEED, Cells, Floats
 from tpcsweep.analysis.models.least_squares import luck_units
 from tpcsweep.analysis.models.observations import FLOOR, Observations
 from tpcsweep.analysis.models.predictor import QUANTILES, Domain, Predictor, Scatter
-from tpcsweep.common.numbers import short
+from tpcsweep.common.numbers import MAD_FACTOR, short
 
 _LEARN = 300  # points that the process learns lengths from; the time grows with the cube
 _HOLD = 1500  # points that predictions of the process are based on
 _GROSS = 5.0  # deviations beyond which an output does not count for its neighbours
 _LEAST = 0.6  # smallest typical deviation with which a gross one is compared
 _ROUNDS = 2  # additional fits, with gross outputs replaced by their predictions
-_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
 _PARTS = 5  # parts of the observations, each left out in turn
 _TRANSFERS = ("tcp_streams", "file_size", "streams")  # numbers that one deployment serves in turn
@@ -238,7 +237,7 @@ def fit_regressor(
         distance, deviation = (scale * part for part in _leave_one_out(regressor))
         predicted = wanted - distance
         off = np.abs(outputs - predicted) / deviation
-        most = _GROSS * max(_LEAST, _MAD * float(np.median(off)))
+        most = _GROSS * max(_LEAST, MAD_FACTOR * float(np.median(off)))
         before, wanted = wanted, np.where(off > most, predicted, outputs)
         if np.array_equal(wanted, before):
             break

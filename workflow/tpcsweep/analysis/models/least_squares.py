@@ -14,7 +14,7 @@ from scipy import optimize, stats
 
 from tpcsweep.analysis.models.formula import SEED, Floats, Model, Parameter
 from tpcsweep.analysis.models.observations import Observations
-from tpcsweep.common.numbers import plain, short
+from tpcsweep.common.numbers import MAD_FACTOR, plain, short
 
 MANY_DEPLOYMENTS = 8
 """Fewest deployments for the bootstrap to draw whole ones, whose cells share the deployment's luck."""
@@ -183,7 +183,7 @@ def _drawer(observations: Observations) -> tuple[str, Callable[[np.random.Genera
 
 
 def _scale(residuals: Floats) -> float:
-    return max(float(1.4826 * np.median(np.abs(residuals))), 0.05)
+    return max(float(MAD_FACTOR * np.median(np.abs(residuals))), 0.05)
 
 
 def undetermined(

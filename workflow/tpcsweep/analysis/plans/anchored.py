@@ -24,8 +24,8 @@ from tpcsweep.analysis.models.formula import SEED, Cells, Floats
 from tpcsweep.analysis.models.learned import Features, Process, fit_regressor, some_rows
 from tpcsweep.analysis.models.observations import FLOOR, Observations
 from tpcsweep.analysis.models.predictor import Domain, Predictor
-from tpcsweep.common.numbers import CONFIDENCE, short
-from tpcsweep.data.scatter import RUN_TO_RUN, run_to_run
+from tpcsweep.common.numbers import CONFIDENCE, MAD_FACTOR, short
+from tpcsweep.data.scatter import run_to_run
 
 _TINY = 1e-9  # Gbit/s, so that a logarithm exists
 _OUTLIER = 2.5  # deviations at which a cell's error is capped in the scatter around it
@@ -35,7 +35,6 @@ _REACH = 0.75
 _PRIOR = 4.0  # weight of the scatter of all cells, in numbers of cells nearby
 _FEWEST = 4.0  # smallest degrees of freedom of the scatter between cells
 _DIGITS = 6  # significant digits to which the values of a measured setting must agree
-_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 
 
 class Outlook(NamedTuple):
@@ -74,7 +73,7 @@ class Residuals:
         weights = np.exp(
             -cdist(self._places(inputs, middle), self._own_places, "sqeuclidean") / (2 * _REACH**2)
         )
-        scale = _local(np.abs(self.off), _MAD * float(np.median(np.abs(self.off))), weights)
+        scale = _local(np.abs(self.off), MAD_FACTOR * float(np.median(np.abs(self.off))), weights)
         single = np.minimum(scale, 1.0) * _local(self.single, float(np.median(self.single)), weights)
         doubt = np.hypot(scale * np.hypot(spread, self.process.noise), FLOOR)
         return Outlook(middle, doubt, single, np.full(len(middle), float(self.freedom)))
@@ -209,8 +208,7 @@ def _measured(observations: Observations) -> tuple[pd.DataFrame, list[NDArray[np
     logs = np.log(np.maximum(throughput, least if math.isfinite(least) else _TINY))
     error = (frame["interval_error"] / frame["throughput"].where(throughput > 0)).to_numpy(float)
     relative = np.where(np.isfinite(error), error, frame["relative"])
-    several = run_to_run(frame.assign(cell=frame["point"], error=relative * throughput))
-    share = RUN_TO_RUN if several is None else several
+    share = run_to_run(frame.assign(cell=frame["point"], error=relative * throughput))
     columns = {"middle": logs, "square": relative**2, "freedom": frame["freedom"], "run": frame["run"]}
     cells = pd.DataFrame(columns).groupby(frame["point"].to_numpy(), sort=False)
     square = cells["square"].mean()
