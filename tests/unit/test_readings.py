@@ -372,8 +372,9 @@ def test_similar_cells_show_which_are_too_short() -> None:
     assert mixed[2] < 0.3
     # A cell counts by its own values where neighbours have none, and unknown ones say nothing.
     lonely = np.where(np.arange(24).reshape(shape) == 5, 0.01, math.nan)
-    assert not similar_cells.too_short(lonely, 99 * axis, lonely).any()
-    assert similar_cells.too_short(lonely, 14 * axis, lonely).all()
+    assert similar_cells.too_short(lonely, 99 * axis, lonely).sum() == 1
+    assert not similar_cells.too_short(-lonely, 99 * axis, lonely).any()
+    assert similar_cells.too_short(-lonely, 14 * axis, lonely).all()
 
 
 @pytest.mark.parametrize("count", [100, 200, 600])

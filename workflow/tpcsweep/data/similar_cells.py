@@ -12,9 +12,6 @@ from scipy.ndimage import correlate1d
 
 SHORTEST = 10.0  # s: below this, and below this many round trips, intervals miss the truth too often
 FEWEST_TIMES = 15
-CORRELATED = 0.05
-"""Mean correlation of neighbouring batches of similar cells above which throughput varies as slowly as a cell is long.
-Independent batches have −1/8, because they are centred on the mean of eight."""
 NARROW = 0.5
 """Interval over the usual one of similar cells, both relative to the mean, below which it may be narrow by luck."""
 _NEIGHBOUR = 0.5  # weight of the next value on an axis; along several axes weights multiply
@@ -28,13 +25,14 @@ def too_short(correlations: Floats, round_trips: Floats, widths: Floats) -> NDAr
     All arrays have one dimension for each axis of the grid, and NaN for unknown values, which decide nothing.
     `correlations` are those of the cells' neighbouring batches, `round_trips` the cells' times after the warm-up over
     their RTTs, and `widths` their intervals over their means.
+
+    Independent batches have a mean correlation of −1/8, because they are centred on the mean of eight. A positive one
+    of similar cells shows noise as slow as the cells are long.
     """
     expected = _by_axes(widths)
     # The mean of squares is that of variances, which rare events make large in few cells.
     usual = expected * np.sqrt(_pooled((widths / expected) ** 2))
-    return np.asarray(
-        (_pooled(correlations) > CORRELATED) | (round_trips < FEWEST_TIMES) | (widths < NARROW * usual)
-    )
+    return np.asarray((_pooled(correlations) > 0) | (round_trips < FEWEST_TIMES) | (widths < NARROW * usual))
 
 
 def _by_axes(values: Floats) -> Floats:

@@ -26,6 +26,7 @@ _GROWTH_BIAS = 0.005  # of the mean: more missing throughput of windows that sti
 _BATCHES = 8
 _LARGEST_CORRELATION = 0.9  # of neighbouring batches; eight batches cannot determine more
 _TREND_LEVEL = 0.05
+_CERTAIN = 4.0  # variance of a mean over that of independent samples up to which no slow noise shows
 
 
 class Course(NamedTuple):
@@ -51,7 +52,7 @@ class Steady:
     length: float
     """Time after the warm-up over the larger of correlation time and RTT; NaN without an interval."""
     correlation: float
-    """Correlation of neighbouring batches; NaN without an interval, if batches are equal, or with few files."""
+    """Correlation of neighbouring batches by slow noise; NaN without an interval, of equal batches, or by few files."""
     steady: bool  # whether windows have grown in the warm-up, and bytes arrive after it, without a trend
     too_short: bool  # whether the interval may be too narrow, by this cell alone
     weights: NDArray[np.float64]  # of the samples in the mean, (samples,); their sum is 1
@@ -101,8 +102,10 @@ def analyse(
         if np.ptp(batches) <= 1e-12 * np.abs(samples).max():
             batches[:] = mean  # rounding errors are no trend
         error, freedom = standard_error(batches), _BATCHES - 1.0
-        correlation = _neighbours(batches)
         independent = kept.var() / error**2 if error else math.inf
+        correlation = _neighbours(batches)
+        if independent > kept.size / _CERTAIN:  # batches that cut periods look correlated by chance
+            correlation = min(correlation, 0.0)
         error *= math.sqrt(kept.size * float(weights @ weights))  # 1 for equal weights
         half = error * float(special.stdtrit(freedom, (1 + confidence) / 2))
         low, high = mean - half, mean + half
