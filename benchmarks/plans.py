@@ -17,8 +17,11 @@ Needs some minutes of one CPU for each seed; nothing is measured.
 
 from __future__ import annotations
 
+import itertools
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +29,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import optimize, stats
+from threadpoolctl import threadpool_limits
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.plans.anchored import Anchored
 
@@ -33,6 +37,7 @@ from tests.support.plans import (
     LARGE,
     LAWS,
     SMALL,
+    Axes,
     Choice,
     Floats,
     Luck,
@@ -116,26 +121,28 @@ def knows_means(
     return {KNOWS: lambda sure, targets: [luck.chance(means, target) >= sure for target in targets]}
 
 
-def tables(seeds: range, files: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+def tables(pool: Executor, seeds: range, files: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
     for name, axes in (("24 cells", SMALL), ("216 cells", LARGE)):
-        rows = [
-            row
-            for law in LAWS
-            for seed in seeds
-            for row in on_law(law, axes, Luck(), seed, rivals=(margins, partial(knows_form, law)))
-        ]
-        for where, some in judged(pd.DataFrame(rows)).groupby("where", sort=False):
+        rows = pool.map(partial(of_law, axes), *zip(*itertools.product(LAWS, seeds), strict=True))
+        for where, some in judged(pd.concat(rows, ignore_index=True)).groupby("where", sort=False):
             yield f"laws, {name}, RTT {where}", some
-    made = {seed: made_up("windows and cores", SMALL, Luck(), seed) for seed in seeds}
-    yield "a law, 24 cells, a quarter left out", left_out(made)
+    made = [made_up("windows and cores", SMALL, Luck(), seed) for seed in seeds]
+    named = {"a law, 24 cells": made}
     for file in [str(ROOT / "examples/surface.nc"), *files]:
-        yield f"{Path(file).name}, a quarter left out", left_out(dict.fromkeys(seeds, xr.load_dataset(file)))
+        named[Path(file).name] = [xr.load_dataset(file)] * len(seeds)
+    for name, datasets in named.items():
+        rows = pool.map(of_left_out, datasets, seeds)
+        yield f"{name}, a quarter left out", judged(pd.concat(rows, ignore_index=True))
 
 
-def left_out(datasets: Mapping[int, xr.Dataset]) -> pd.DataFrame:
-    rivals = (margins, knows_means)
-    rows = [row for seed, ds in datasets.items() for row in on_left_out(ds, seed, rivals=rivals)]
-    return judged(pd.DataFrame(rows))
+def of_law(axes: Axes, law: str, seed: int) -> pd.DataFrame:
+    with threadpool_limits(1):
+        return pd.DataFrame(on_law(law, axes, Luck(), seed, rivals=(margins, partial(knows_form, law))))
+
+
+def of_left_out(ds: xr.Dataset, seed: int) -> pd.DataFrame:
+    with threadpool_limits(1):
+        return pd.DataFrame(on_left_out(ds, seed, rivals=(margins, knows_means)))
 
 
 def best_margin(rows: pd.DataFrame, stated: float) -> str:
@@ -159,12 +166,13 @@ def main() -> None:
     columns += ["best margin", KNOWS]
     print(f"| {' | '.join(columns)} |")
     print(f"|{len(columns) * '---|'}")
-    for name, rows in tables(seeds, sys.argv[2:]):
-        for stated, some in rows.groupby("stated"):
-            planned, known = (some[some["by"] == by] for by in ("planner", KNOWS))
-            shares = (planned["answered"].mean(), planned["sufficient"].mean(), cheap(planned))
-            shown = [percent(stated), str(len(planned)), *map(percent, shares), best_margin(some, stated)]
-            print(f"| {name} | {' | '.join(shown)} | {percent(cheap(known))} |", flush=True)
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for name, rows in tables(pool, seeds, sys.argv[2:]):
+            for stated, some in rows.groupby("stated"):
+                planned, known = (some[some["by"] == by] for by in ("planner", KNOWS))
+                shares = (planned["answered"].mean(), planned["sufficient"].mean(), cheap(planned))
+                shown = [percent(stated), str(len(planned)), *map(percent, shares), best_margin(some, stated)]
+                print(f"| {name} | {' | '.join(shown)} | {percent(cheap(known))} |", flush=True)
 
 
 if __name__ == "__main__":

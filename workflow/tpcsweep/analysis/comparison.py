@@ -86,7 +86,7 @@ class Comparison:
     def slowdown(self) -> float:
         """Time for a piece of work in new over base, median of undisturbed CPU-bound cells; NaN if unknown."""
         flags = (self.cells["base_flags"] + " " + self.cells["new_flags"]).str.split()
-        calm = [{"disturbed", "machine_saturated"}.isdisjoint(row) for row in flags]
+        calm = [set(OF_THE_MACHINE).isdisjoint(row) for row in flags]
         return float((self.cells["new_work"] / self.cells["base_work"])[calm].median())
 
     def summary(self) -> str:

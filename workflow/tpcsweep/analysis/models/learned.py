@@ -201,7 +201,7 @@ def fit_regressor(
     inputs: Floats,
     outputs: Floats,
     errors: Floats | float,
-    lengths: Floats | float,
+    lengths: Floats,
     bounds: tuple[float, float],
 ) -> Process:
     """Fit scikit-learn's process (Matérn 5/2 and white noise) to points × features.

@@ -29,7 +29,10 @@ from tpcsweep.data.scatter import run_to_run
 
 _TINY = 1e-9  # Gbit/s, so that a logarithm exists
 _OUTLIER = 2.5  # deviations at which a cell's error is capped in the scatter around it
-_LENGTHS = (0.7, 10.0)  # bounds of the process's one length, in standard deviations of the axes' logarithms
+_LENGTHS = (0.7, 10.0)  # bounds of the process's lengths, in standard deviations of the axes' logarithms
+_CELLS_OF_A_LENGTH = 10
+"""Cells for each axis from which on every axis has a length of its own; otherwise one length serves all.
+Source: J. L. Loeppky, J. Sacks, W. J. Welch, Technometrics 51, 2009."""
 _REACH = 0.75
 """Reach of a cell's error on the scatter around it, in standard deviations of the axes' logarithms."""
 _PRIOR = 4.0  # weight of the scatter of all cells, in numbers of cells nearby
@@ -185,7 +188,9 @@ def _residuals(formula: Fit, cells: Observations, features: Features, measured: 
     middle, errors = measured["middle"].to_numpy(), measured["doubt"].to_numpy()
     outputs = middle - np.log(np.maximum(formula.estimate(frame), _TINY))
     inputs = features(frame)
-    process = fit_regressor(inputs, outputs, errors, 2.0, _LENGTHS)
+    axes = inputs.shape[1]
+    lengths = np.full(axes if len(inputs) >= _CELLS_OF_A_LENGTH * axes else 1, 2.0)
+    process = fit_regressor(inputs, outputs, errors, lengths, _LENGTHS)
     off = (outputs - process.predicted) / process.deviation
     count = len(outputs)
     freedom = max(count - len(formula.model.parameters), _FEWEST)
