@@ -173,7 +173,7 @@ def test_all_cells_of_a_sweep_decide_which_are_too_short(tmp_path: Path) -> None
         figures = of_streams[spec["parameters"]["streams"]]
         change(path, lambda cell, figures=figures: cell["summary"].update(figures))
     summary = folding.fold(specs, axes).summary
-    # One stream's cells are like their neighbours; of eight streams nobody knows the correlation, so their flags remain.
+    # One stream's cells are like their neighbours; eight streams have no correlation, so their flags remain.
     short = labels.flagged(summary, "too_short")
     assert short.all(["cores", "repetition"]).values.tolist() == [False, True, True, False]
     assert not short.sel(streams=[1, 8]).any()
