@@ -94,7 +94,7 @@ def _draw_course(axes: Axes, data: Data, streams: float) -> None:
 def by_cores_and_origins(data: Data, caption: Caption) -> Figure:
     """Draw throughput over streams by RTT, one panel for each cores × origins, origins from left to right."""
     grid = arrange(data.summary, Places("streams", "rtt", ("origins", "cores")))
-    rows, beside = grid.panels(), names_width(grid)
+    rows, beside = grid.panels(), names_width(grid.y, grid.lines())
     figure, axes = panels_with_claims(list(map(len, rows)), 2.7 + beside, 2.4, caption, shared=True)
     panels = list(zip(axes, itertools.chain.from_iterable(rows), strict=True))
     title_panels(panels, "origins", (2.7, 2.4), beside, lambda where: panel_title(where) + _marked(where))
@@ -227,7 +227,7 @@ def against_streams(data: Data, caption: Caption, curve: str = "rtt", across: in
     summary = data.summary
     x = "streams" if "streams" in summary["throughput"].dims else None
     grid = arrange(summary, Places(x, curve if summary.sizes.get(curve, 1) > 1 else None))
-    places, beside = list(itertools.chain.from_iterable(grid.panels())), names_width(grid)
+    places, beside = list(itertools.chain.from_iterable(grid.panels())), names_width(grid.y, grid.lines())
     rows = [len(places[first : first + across]) for first in range(0, len(places), across)]
     wide = 3.2 if max(rows) < 3 else 2.7
     figure, axes = panels_with_claims(rows, wide + beside, 2.9, caption, shared=True)

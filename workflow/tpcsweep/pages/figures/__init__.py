@@ -17,7 +17,7 @@ from tpcsweep.pages.figures.cell_plots import cpu, series
 from tpcsweep.pages.figures.line_plots import lines
 from tpcsweep.pages.figures.maps import heatmap, limits
 from tpcsweep.pages.figures.panel_grid import Places
-from tpcsweep.pages.figures.panels import MARKS, save
+from tpcsweep.pages.figures.panels import MARKS, save, write_figure
 from tpcsweep.pages.figures.surface_plots import surface
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "save",
     "series",
     "surface",
+    "write_figure",
 ]

@@ -21,8 +21,8 @@ from tpcsweep.pages.figures.panel_grid import (
     Places,
     arrange,
     evenly,
+    grid_top,
     path_rate,
-    rate_top,
     thin_axes,
 )
 from tpcsweep.pages.figures.panels import (
@@ -46,7 +46,7 @@ _CURVE_TICKS = 6
 _WIDE, _HIGH = 2.5, 2.1  # inches of a panel
 _STYLES: tuple[Literal["-"], Literal["--"]] = ("-", "--")  # of curves in turn
 _NAME = 0.125  # inches of a line of text at the lines' ends
-_LEADER = 0.22  # inches between a panel and the names of its lines
+LEADER = 0.22  # inches between a panel and the names of its lines
 _ARROW = "$\\uparrow$"
 
 
@@ -61,7 +61,9 @@ def lines(summary: xr.Dataset, places: Places = ANYWHERE) -> Figure:
         grid = replace(grid, x=grid.y, y=grid.x)
     grid, thinning = thin_axes(grid, {grid.y: 2 * _MOST_CURVES})
     below = _names_along(grid)[2]
-    figure, panels, notes = lay_out(grid, _WIDE, _HIGH, beside=names_width(grid), margin=(0, below))
+    figure, panels, notes = lay_out(
+        grid, _WIDE, _HIGH, beside=names_width(grid.y, grid.lines()), margin=(0, below)
+    )
     handles = draw_lines(panels, grid, summary)
     finish(figure, summary, "Throughput", [axis_labels.throughput_note(summary), *notes, *thinning], handles)
     return figure
@@ -73,7 +75,7 @@ def draw_lines(panels: Panels, grid: Arrangement, summary: xr.Dataset, bottom: f
     `grid` arranges `summary`. The axis of throughput begins at `bottom` (Gbit/s), logarithmic unless this is 0. It ends
     at 1.1 times the path's rate; an arrow marks longer bars.
     """
-    palette, top = colours(grid.size(grid.y)), rate_top(summary, grid.cells["throughput"], grid.cells["high"])
+    palette, top = colours(grid.size(grid.y)), grid_top(summary, grid.cells)
     for axes, where in panels:
         ends = _lines(axes, grid, where, palette, (bottom, top))
         if (rate := path_rate(summary, where)) <= top:
@@ -81,7 +83,7 @@ def draw_lines(panels: Panels, grid: Arrangement, summary: xr.Dataset, bottom: f
             axes.text(0.01, rate, "path", transform=axes.get_yaxis_transform(), fontsize=7, va="bottom")
         axes.set(yscale="log" if bottom else "linear", ylim=(bottom, top))
         axes.grid(visible=True, alpha=0.3)
-        _name_lines(axes, grid, ends)
+        name_lines(axes, ends, axis_labels.name_text(grid.y) if grid.y else "")
     label_edges([axes for axes, _ in panels], axis_labels.axis_label(grid.x), axis_labels.rate_label(summary))
     handles = mark_handles(grid, "none")
     if (every := _bars_apart(grid)) > 1:
@@ -96,7 +98,7 @@ def _bars_apart(grid: Arrangement) -> int:
     return math.ceil(grid.size(grid.x) * grid.size(grid.y) / _MOST_BARS)
 
 
-class _End(NamedTuple):
+class End(NamedTuple):
     """End of a line: position, name and style."""
 
     x: float
@@ -105,18 +107,17 @@ class _End(NamedTuple):
     look: dict[str, Any]
 
 
-def _line_names(grid: Arrangement) -> list[str]:
-    if grid.y is None:
-        return [""]
-    return [axis_labels.escape_math(value_text(grid.y, value)) for value in grid.cells[grid.y].values]
+def line_names(axis: str | None, values: Sequence[Any]) -> list[str]:
+    """Return the names of lines, one for each value of an axis; "" without an axis."""
+    return [axis_labels.escape_math(value_text(axis, value)) if axis else "" for value in values]
 
 
-def names_width(grid: Arrangement) -> float:
+def names_width(axis: str | None, values: Sequence[Any]) -> float:
     """Return the inches that the names of lines need at the right of a panel."""
-    if grid.y is None:
+    if axis is None:
         return 0.0
-    names = [axis_labels.name_text(grid.y), *_line_names(grid)]
-    return _LEADER + max(axis_labels.text_width(name, 7.5) for name in names) + 0.05
+    names = [axis_labels.name_text(axis), *line_names(axis, values)]
+    return LEADER + max(axis_labels.text_width(name, 7.5) for name in names) + 0.05
 
 
 def _lines(
@@ -125,7 +126,7 @@ def _lines(
     where: Mapping[str, Any],
     palette: Sequence[Colour],
     ends_of_axis: tuple[float, float],
-) -> list[_End]:
+) -> list[End]:
     """Draw a panel's lines with bars and marks, each a little beside the next, and return their ends."""
     bottom, top = ends_of_axis
     x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
@@ -133,9 +134,10 @@ def _lines(
     step = min(0.25 * float(np.diff(np.sort(x)).min()), 0.03 * wide) if len(x) > 1 else 0.03
     low, middle, high = (grid.plane(name, where) for name in ("low", "throughput", "high"))
     every = _bars_apart(grid)
-    names = grid.cells[grid.y].values.tolist() if grid.y else [None]
+    values = grid.lines()
+    names = line_names(grid.y, values)
     ends = []
-    for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
+    for row, (value, colour) in enumerate(zip(values, palette, strict=True)):
         if grid.empty({**where, grid.y: value} if grid.y else where):
             continue
         at = x + step * ((row + 0.5) / len(names) - 0.5)
@@ -159,7 +161,7 @@ def _lines(
         _mark(axes, grid, where, row, at, colour)
         if (known := np.flatnonzero(np.isfinite(middle[row]))).size:
             last = known[-1]
-            ends.append(_End(at[last], middle[row][last], _line_names(grid)[row], look))
+            ends.append(End(at[last], middle[row][last], names[row], look))
     at, texts, below = _names_along(grid)
     axes.set_xticks(at, texts, rotation=90 if below else 0)
     axes.set_xlim(x[0] - 0.05 * wide, x[-1] + 0.05 * wide)
@@ -181,9 +183,12 @@ def _mark(
         axes.scatter(at[chosen & gap], floor, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 
-def _name_lines(axes: Axes, grid: Arrangement, ends: list[_End]) -> None:
-    """Write each line's name at its end, one above the other where lines end close together."""
-    if grid.y is None or not ends:
+def name_lines(axes: Axes, ends: Sequence[End], heading: str) -> None:
+    """Write each line's name at its end, one above the other where lines end close together.
+
+    The limits of the axes must be set. Panels of the first row have the heading, the name of the lines' axis.
+    """
+    if not heading or not ends:
         return
     kept = sorted((ends[at] for at in evenly(len(ends), _MOST_CURVES)), key=lambda end: end.y)
     drawn = axes.transData.transform([(end.x, end.y) for end in kept])
@@ -192,7 +197,7 @@ def _name_lines(axes: Axes, grid: Arrangement, ends: list[_End]) -> None:
         axes.annotate(
             end.name,
             (end.x, end.y),
-            (1 + _LEADER / _WIDE, height),
+            (1 + LEADER / _WIDE, height),
             textcoords="axes fraction",
             va="center",
             fontsize=7.5,
@@ -209,7 +214,7 @@ def _name_lines(axes: Axes, grid: Arrangement, ends: list[_End]) -> None:
     if axes.get_subplotspec().is_first_row():  # type: ignore[union-attr]  # panels have a place in a grid
         above = max(1.0, heights[-1] + 0.6 * _NAME / _HIGH)
         look: dict[str, Any] = {"va": "bottom", "fontsize": 7.5, "color": "#555555"}
-        axes.text(1 + _LEADER / _WIDE, above, axis_labels.name_text(grid.y), transform=axes.transAxes, **look)
+        axes.text(1 + LEADER / _WIDE, above, heading, transform=axes.transAxes, **look)
 
 
 def _spread(heights: NDArray[np.float64], least: float) -> NDArray[np.float64]:

@@ -46,6 +46,10 @@ class Arrangement:
         part = self.cells[name].sel(where).transpose(*(axis for axis in (self.y, self.x) if axis is not None))
         return np.asarray(part.values.reshape(self.size(self.y), self.size(self.x)))
 
+    def lines(self) -> list[Any]:
+        """Return the values of y; one None without it."""
+        return [None] if self.y is None else list(self.cells[self.y].values.tolist())
+
     def size(self, name: str | None) -> int:
         return 1 if name is None else self.cells.sizes[name]
 
@@ -106,15 +110,21 @@ def path_rate(summary: xr.Dataset, where: Mapping[str, Any] = MappingProxyType({
     return np.inf if np.isnan(rate) else rate
 
 
-def rate_top(summary: xr.Dataset, mean: xr.DataArray, high: xr.DataArray) -> float:
-    """Return the upper end of an axis of throughput in Gbit/s.
+def rate_top(path: float, largest: float, longest: float = np.inf) -> float:
+    """Return the upper end of an axis of throughput in Gbit/s; longer intervals end there.
 
-    It is 1.1 times the path's rate, or less if the largest mean is below half of it. Longer intervals end there.
+    It is 1.1 times the path's rate, or less if that is more than twice the largest mean; then the axis ends behind the
+    `longest` interval, or at twice the largest mean.
     """
-    largest = float(mean.fillna(0).max())
-    path = float(summary["bandwidth"].fillna(np.inf).max()) if "bandwidth" in summary else np.inf
-    end = path if path <= 2 * largest else min(float(high.fillna(0).max()), 2 * largest)
+    end = path if path <= 2 * largest else min(longest, 2 * largest)
     return max(1.1 * end, 1.05 * largest) or 1.0
+
+
+def grid_top(summary: xr.Dataset, cells: xr.Dataset) -> float:
+    """Return `rate_top` of the cells of an arrangement of `summary`."""
+    paths = summary["bandwidth"].fillna(np.inf) if "bandwidth" in summary else xr.DataArray(np.inf)
+    largest, longest = (float(cells[name].fillna(0).max()) for name in ("throughput", "high"))
+    return rate_top(float(paths.max()), largest, longest)
 
 
 def evenly(size: int, most: int) -> NDArray[np.int64]:

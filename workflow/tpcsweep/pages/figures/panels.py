@@ -94,21 +94,36 @@ MARKS = {
 
 
 def lay_out(
-    grid: Arrangement,
+    grid: Arrangement, wide: float, high: float, **look: Any
+) -> tuple[Figure, list[tuple[Axes, Mapping[str, Any]]], list[str]]:
+    """Return a figure with a panel (inches `wide` × `high`) for each part of a grid, as `facets` does."""
+    return facets(grid.panels(), grid.columns, wide, high, **look)
+
+
+def facets(
+    rows: Sequence[Sequence[Mapping[str, Any]]],
+    across: str | None,
     wide: float,
     high: float,
     projection: str | None = None,
     beside: float = 0.0,
     margin: tuple[float, float] = (0.0, 0.0),
-) -> tuple[Figure, Panels, list[str]]:
-    """Return a figure, its panels (inches `wide` × `high`) with their axes' values, and notes on omitted ones.
+) -> tuple[Figure, list[tuple[Axes, Mapping[str, Any]]], list[str]]:
+    """Return a figure with titled panels, each with the values of its axes, and notes on omitted ones.
 
-    There are `beside` inches at the right of each panel for texts, and those of `margin` at the left of and below all
-    panels for long tick labels. Axes are shared, except for those of a projection.
+    The panels share their axes, except for those of a projection.
+
+    Args:
+        rows: The values of each panel, row by row. If rows have different columns, panels are wrapped.
+        across: The axis with a column for each value.
+        wide: Width of a panel in inches.
+        high: Height of a panel in inches.
+        projection: Of matplotlib, such as 3d.
+        beside: Inches at the right of each panel for texts.
+        margin: Inches for long tick labels at the left of and below all panels.
     """
-    rows = grid.panels()
-    if len({tuple(where.get(str(grid.columns)) for where in row) for row in rows}) > 1:
-        rows = [list(itertools.chain.from_iterable(rows))]  # if panels lack cells, rows are no table
+    if len({tuple(where.get(str(across)) for where in row) for row in rows}) > 1:
+        rows = [list(itertools.chain.from_iterable(rows))]
     every = sum(map(len, rows))
     columns = evenly(len(rows[0]), _MOST_PANELS if len(rows) == 1 else _MOST_COLUMNS)
     kept = evenly(len(rows), max(1, _MOST_PANELS // columns.size))
@@ -127,7 +142,7 @@ def lay_out(
     look: dict[str, Any] = {"subplot_kw": {"projection": projection}, "sharex": shared, "sharey": shared}
     figure, axes = _panels(size, list(map(len, rows)), **look)
     panels = list(zip(axes, itertools.chain.from_iterable(rows), strict=True))
-    title_panels(panels, grid.columns, (wide, high), beside)
+    title_panels(panels, across, (wide, high), beside)
     return figure, panels, notes if shown < every else []
 
 
@@ -349,13 +364,18 @@ def colour_scale(cells: xr.Dataset) -> Normalize:
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> None:
-    """Write `name`.png (150 dpi) and `name`.svg into a folder, reproducibly."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with styled({"svg.hashsalt": "tpcsweep"}):
-        figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
+    """Write `name`.png and `name`.svg into a folder, reproducibly."""
+    for suffix in ("png", "svg"):
+        write_figure(figure, Path(folder) / f"{name}.{suffix}")
+
+
+def write_figure(figure: Figure, file: Path) -> None:
+    """Write a figure as PNG (150 dpi), SVG or PDF by the file's suffix, reproducibly; create the folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    nameless = {".png": "Software", ".svg": "Date", ".pdf": "CreationDate"}[file.suffix]
+    with styled({"svg.hashsalt": "tpcsweep", "savefig.dpi": 150, "pdf.fonttype": 42}):
+        figure.savefig(file, metadata={nameless: None})
         figure.set_layout_engine("none")  # the layout is done, and takes a second with many panels
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
 
 def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) -> None:

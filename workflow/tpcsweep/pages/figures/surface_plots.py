@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.pages.figures import axis_labels
 from tpcsweep.pages.figures.axis_labels import positions, spaced
-from tpcsweep.pages.figures.panel_grid import ANYWHERE, Arrangement, Places, arrange, rate_top, thin_axes
+from tpcsweep.pages.figures.panel_grid import ANYWHERE, Arrangement, Places, arrange, grid_top, thin_axes
 from tpcsweep.pages.figures.panels import (
     COLOURS,
     MARKS,
@@ -47,8 +47,7 @@ def surface(summary: xr.Dataset, places: Places = ANYWHERE) -> Figure:
     grid, thinning = thin_axes(grid, {grid.x: _MOST_LINES, grid.y: _MOST_LINES})
     figure, panels, notes = lay_out(grid, 3.5, 2.7, projection="3d")
     notes += thinning
-    norm, means = colour_scale(grid.cells), grid.cells["throughput"]
-    top = rate_top(summary, means, means)
+    norm, top = colour_scale(grid.cells), grid_top(summary, grid.cells)
     for plain, where in panels:
         _surface(cast("Axes3D", plain), grid, where, norm, top)
         plain.set_zlabel(axis_labels.rate_label(summary), labelpad=2)  # type: ignore[attr-defined]
