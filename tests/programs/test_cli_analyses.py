@@ -64,6 +64,33 @@ def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.Monke
     )  # no page of all sweeps
 
 
+def test_a_figure_is_drawn_for_any_axes(here: Path) -> None:
+    axes = ("--x", "rtt", "--lines", "streams", "--panels", "origins,cores")
+    done = tpcsweep("figure", SURFACE, *axes, "-o", "new/lines.svg")
+    assert (done.exit_code, done.output) == (0, f"written: {here / 'new/lines.svg'}\n")
+    drawn = set(re.findall("<!-- (.*) -->", Path("new/lines.svg").read_text()))
+    assert {"RTT (ms)", "origins 4", "cores 0.4", "streams"} <= drawn
+    for kind in ("map", "limits", "surface", "cpu", "series"):
+        assert tpcsweep("figure", "demo", "--kind", kind).exit_code == 0
+        assert Path(f"{kind}.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (("--x", "stream"), "--x stream: no axis of this dataset. Use streams? one of rtt, streams."),
+        (("--panels", "rtt, loss"), "--panels loss: no axis of this dataset. Use one of rtt, streams."),
+        (("--x", "rtt", "--lines", "rtt"), "--lines rtt: --x has it already. Use each axis once."),
+        (("--kind", "cpu", "--x", "rtt"), "--x: only for --kind lines, map, limits, surface."),
+        (("-o", "lines.jpg"), "-o lines.jpg: the file's name must end with one of .pdf, .png, .svg."),
+    ],
+)
+def test_an_error_of_a_figure_names_the_allowed_words(options: tuple[str, ...], error: str) -> None:
+    done = tpcsweep("figure", "demo", *options)
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, f"Error: {error}")
+    assert not list(Path().glob("*.pdf"))
+
+
 def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     found = json.loads(tpcsweep("claims", "demo", "--json").output)
     assert [verdict["claim"] for verdict in found] == list(CLAIMS)

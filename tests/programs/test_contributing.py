@@ -205,9 +205,15 @@ for file, content in zip(files, (cell, without)):
     file.write_bytes(cell_files.format_content(content))
 folded = folding.fold(files, axes)
 summary = folded.summary
-assert summary.min_rtt.attrs == {"units": "ms", "long_name": "smallest RTT of a data connection, mean over the samples"}
+assert summary.min_rtt.attrs == {
+    "units": "ms",
+    "long_name": "min round-trip time",
+    "comment": "smallest RTT of a data connection, mean over the samples",
+}
 assert summary.min_rtt.values.ravel().tolist()[0] == 9.5 and "min_rtt" in folded.samples
-assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
+assert summary.rtt_stretch.attrs == {
+    "long_name": "round-trip time stretch", "comment": "rtt_loaded over rtt_idle"
+}
 assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
 assert "rtt_stretch" not in xr.load_dataset(surface)
 shown = opening.load(Path(surface)).rtt_stretch
@@ -255,7 +261,7 @@ assert not cell_files.stale(file, ten) and cell_files.stale(file, two)
 assert opening.load(Path(surface)).initial_window == opening.load(Path(surface), "samples").initial_window == 10
 summary = folding.fold(list((folder / "cells").rglob("*.json")), axes).summary
 assert summary.initial_window.values.tolist() == [2, 10] and (summary.status == 1).all()
-assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
+assert summary.initial_window.attrs["comment"].startswith("packets that a new connection sends")
 """,
     "testbed": """
 from tpcsweep.sweeps.study import cell_spec

@@ -37,7 +37,7 @@ from tpcsweep.analysis.publications.reproduction import (
 )
 from tpcsweep.data import folding as datasets
 from tpcsweep.data.importing.table_import import import_table
-from tpcsweep.pages.figures.maps import lines
+from tpcsweep.pages.figures.line_plots import lines
 from tpcsweep.sweeps.problems import ConfigurationError, read_yaml
 from tpcsweep.sweeps.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.sweeps.study import SweepStudy

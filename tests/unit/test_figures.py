@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of sweeps of every shape: each must be drawn, hide no cell and say what it shows."""
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ import pytest
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from tpcsweep.analysis import node_plots
 from tpcsweep.common import processes
 from tpcsweep.common.numbers import short
@@ -21,8 +23,8 @@ from tpcsweep.data import folding
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.variables import LIMITS
 from tpcsweep.pages import figures
-from tpcsweep.pages.figures import maps
 from tpcsweep.pages.figures.maps import LIMIT_COLOURS as COLOURS
+from tpcsweep.pages.figures.panel_grid import Places
 from tpcsweep.pages.figures.panels import common_parameters, tiles
 from tpcsweep.sweeps.parameters import Value
 
@@ -61,17 +63,54 @@ def panels(figure: Figure) -> list[Axes]:
 def test_every_other_value_has_a_panel(tmp_path: Path, axes: dict[str, Sequence[Value]], count: int) -> None:
     groups = folded(tmp_path, axes)
     drawn = [draw(groups.summary) for draw in (figures.heatmap, figures.lines, figures.limits)]
-    surface = figures.surface(groups.summary)
-    if sum(len(values) > 1 for name, values in axes.items() if name != "repetition") < 2:
-        assert "no surface to draw" in words(surface)
-    else:
-        drawn.append(surface)
     for figure in drawn:
         assert len(panels(figure)) == count
     cpu = figures.cpu(groups.summary)
     assert panels(cpu)
     for figure in (*drawn[2:], cpu):
         assert_shows(figure, tmp_path)
+
+
+@pytest.mark.parametrize(("streams", "count"), [([1, 2], 0), ([1, 2, 4], 4)])
+def test_a_surface_has_three_values_on_both_axes(tmp_path: Path, streams: list[int], count: int) -> None:
+    axes = {
+        "origins": [1, 2],
+        "cores": [1.0, 2.0],
+        "rtt": [5.0, 20.0, 50.0],
+        "streams": streams,
+        "repetition": ONE,
+    }
+    figure = figures.surface(folded(tmp_path, axes).summary)
+    if count:
+        assert len(panels(figure)) == count
+        top = 1.1 * float(folded(tmp_path, axes).summary.bandwidth)
+        assert [axes.get_zlim()[1] for axes in panels(figure)] == pytest.approx([top] * 4, rel=0.03)
+        assert_shows(figure, tmp_path)
+    else:
+        assert "no surface to draw" in words(figure) and "2 of streams and 3 of rtt" in words(figure)
+
+
+@pytest.mark.parametrize("draw", [figures.heatmap, figures.lines, figures.limits])
+def test_values_of_panels_and_names_of_axes_are_written_once(
+    tmp_path: Path, draw: Callable[[xr.Dataset], Figure]
+) -> None:
+    axes = {"origins": [1, 2], "cores": [1.0, 2.0, 4.0], **FOUR}
+    figure = draw(folded(tmp_path, axes).summary)
+    titles = [axes.get_title() for axes in panels(figure)]
+    assert titles == ["cores 1", "cores 2", "cores 4", "", "", ""]
+    for row in ("origins 1", "origins 2"):
+        assert words(figure).count(row) == 1
+    assert [bool(axes.get_xlabel()) for axes in panels(figure)] == [False] * 3 + [True] * 3
+    assert [bool(axes.get_ylabel()) for axes in panels(figure)] == [True, False, False] * 2
+
+
+def test_panels_that_are_no_table_have_whole_titles(tmp_path: Path) -> None:
+    axes = {"origins": [1, 2], "cores": [1.0, 2.0, 4.0], **FOUR}
+    without = [{"origins": 1, "cores": 1.0}, {"origins": 2, "cores": 4.0}]
+    figure = figures.heatmap(folded(tmp_path, axes, missing=without).summary)
+    assert [axes.get_title() for axes in panels(figure)] == [
+        f"origins {origins}, cores {cores}" for origins, cores in ((1, 2), (1, 4), (2, 1), (2, 2))
+    ]
 
 
 def assert_shows(figure: Figure, folder: Path) -> None:
@@ -90,7 +129,7 @@ def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
     groups = folded(tmp_path, AXES, missing=[EACH[0]], failed=[EACH[1]], flagged=flags)
     summary = groups.summary
     heat_map = figures.heatmap(summary)
-    for figure in (heat_map, figures.surface(summary), figures.lines(summary)):
+    for figure in (heat_map, figures.lines(summary)):
         shown = words(figure)
         assert [mark for mark in figures.MARKS.values() if mark.meaning not in shown] == []
     assert sum(bool(patch.get_hatch()) for patch in heat_map.axes[0].patches) == 2
@@ -101,7 +140,7 @@ def test_panels_and_lines_without_a_cell_are_left_out(tmp_path: Path) -> None:
     layers = {**tools, "streams": [1, 2], "repetition": ONE}
     unknown = [{"layer": "network", "tool": "curl"}, {"layer": "memory_to_disk", "tool": "iperf3"}]
     groups = folded(tmp_path, layers, missing=unknown)
-    lines = figures.lines(groups.summary, ("streams", "tool"))
+    lines = figures.lines(groups.summary, Places("streams", "tool"))
     assert [axes.get_title() for axes in panels(lines)] == ["layer network", "layer memory_to_disk"]
     drawn = [[line for line in axes.lines if line.get_linestyle() != ":"] for axes in panels(lines)]
     assert [len(tools) for tools in drawn] == [1, 1]  # the dotted one is the path's bandwidth
@@ -118,7 +157,7 @@ def test_the_map_of_limits_names_what_bound_cells_and_has_their_throughput(tmp_p
     groups = folded(tmp_path, AXES, failed=[EACH[0]])
     figure = figures.limits(groups.summary)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["B: the path's bandwidth", "W: TCP's window"]
+    assert legend == ["B: the path's bandwidth", "W: TCP's window", "failed or not measured"]
     assert short(float(groups.summary.throughput.sel(EACH[1]).mean())) in words(figure)
     assert set(COLOURS) == set(LIMITS)
 
@@ -133,6 +172,16 @@ def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: P
     assert list(LIMITS)[int(first)] == "bandwidth"  # two of three
 
 
+def test_limits_with_warnings_are_hatched_and_letters_are_legible(tmp_path: Path) -> None:
+    flags = {"not_steady": [EACH[1]], "implausible": [EACH[2]], "wide_interval": [EACH[3]]}
+    figure = figures.limits(folded(tmp_path, AXES, flagged=flags).summary)
+    [drawn] = panels(figure)
+    assert [patch.get_hatch() for patch in drawn.patches if patch.get_hatch()] == ["///", "xxx"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()][-2:] == ["a warning", "invalid"]
+    letters = {text.get_text()[0]: text.get_color() for text in drawn.texts if text.get_bbox_patch() is None}
+    assert letters["B"] == "white" != letters["W"]
+
+
 def test_a_failed_repetition_is_marked_and_left_out(clean: folding.Folded, tmp_path: Path) -> None:
     assert not figures.heatmap(clean.summary).legends
     groups = folded(tmp_path, AXES, failed=[EACH[0] | {"repetition": 2}])
@@ -142,18 +191,40 @@ def test_a_failed_repetition_is_marked_and_left_out(clean: folding.Folded, tmp_p
     assert f"{expected:.3f}" in shown
 
 
-def test_repetitions_are_averaged_and_bands_span_all_of_them(clean: folding.Folded) -> None:
+def test_repetitions_are_averaged_and_bars_span_all_of_them(clean: folding.Folded) -> None:
     summary = clean.summary
     axes = figures.lines(summary).axes[0]
     assert np.allclose(axes.get_lines()[0].get_ydata(), summary.throughput.sel(rtt=5).mean("repetition"))
-    band = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
-    low, high = summary.throughput_low.sel(rtt=5).min(), summary.throughput_high.sel(rtt=5).max()
-    assert (band.min(), band.max()) == pytest.approx((float(low), float(high)))
+    bars = np.array(axes.collections[0].get_segments())[:, :, 1]  # of the first line
+    ends = [summary[f"throughput_{end}"].sel(rtt=5) for end in ("low", "high")]
+    assert np.allclose(bars, np.transpose([ends[0].min("repetition"), ends[1].max("repetition")]))
+
+
+def test_the_axis_ends_above_the_path_and_arrows_mark_longer_bars(clean: folding.Folded) -> None:
+    summary = clean.summary.copy(deep=True)
+    summary["throughput_high"].loc[EACH[1]] = 9.0
+    for content, arrow in ((clean.summary, False), (summary, True)):
+        figure = figures.lines(content)
+        assert figure.axes[0].get_ylim() == (0, pytest.approx(1.1 * float(summary.bandwidth)))
+        assert ("beyond the axis" in words(figure)) is arrow
+
+
+def test_lines_have_their_names_at_their_ends(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2, 4, 8], "rtt": [5.0, 10.0, 20.0, 50.0, 80.0], "repetition": ONE}
+    figure = figures.lines(folded(tmp_path, axes).summary)
+    figure.draw_without_rendering()
+    [drawn] = panels(figure)
+    names = [text for text in drawn.texts if text.get_text().endswith(" ms")]
+    assert sorted(name.get_text() for name in names) == ["10 ms", "20 ms", "5 ms", "50 ms", "80 ms"]
+    # Without the lines that lead to them, which an annotation's own extent has.
+    boxes = [Text.get_window_extent(name) for name in [*names, *figure.texts]]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert max(box.x1 for box in boxes) < figure.bbox.x1
 
 
 def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     groups = folded(tmp_path, FOUR, failed=[{}])
-    for draw in (figures.heatmap, figures.surface, figures.lines):
+    for draw in (figures.heatmap, figures.lines):
         assert "failed" in words(draw(groups.summary))
     for draw in (figures.cpu, figures.limits):
         assert "No cell" in words(draw(groups.summary))
@@ -177,12 +248,11 @@ def test_more_panels_than_fit_have_a_note(tmp_path: Path, monkeypatch: pytest.Mo
     figure = figures.heatmap(folded(tmp_path, axes).summary)
     assert len(panels(figure)) == 4
     assert "4 of 6 panels, evenly over their values" in words(figure)
-    first, *_, last = [axes.get_title() for axes in panels(figure)]
-    assert "4 KiB" in first and "12 KiB" in last
+    assert "TCP buffer 4 KiB" in words(figure) and "TCP buffer 12 KiB" in words(figure)
 
 
 def test_maps_of_many_values_stay_of_a_size_and_have_no_numbers(tmp_path: Path) -> None:
-    axes = {"streams": range(1, 41), "rtt": [5.0, 50.0], "repetition": ONE}
+    axes = {"streams": range(1, 41), "rtt": [5.0, 20.0, 50.0], "repetition": ONE}
     summary = folded(tmp_path, axes).summary
     for figure in (figures.heatmap(summary), figures.limits(summary)):
         [drawn] = panels(figure)
@@ -226,10 +296,10 @@ def test_a_figure_has_no_settings_of_the_users(clean: folding.Folded, tmp_path: 
 
 def test_chosen_axes_take_the_place_of_streams_and_rtt(tmp_path: Path) -> None:
     axes: dict[str, Sequence[Value]] = {"queue_limit": [1000, None], **AXES, "repetition": ONE}
-    figure = figures.lines(folded(tmp_path, axes).summary, ("rtt", "queue_limit"))
+    figure = figures.lines(folded(tmp_path, axes).summary, Places("rtt", "queue_limit"))
     assert [axes.get_title() for axes in panels(figure)] == [f"streams {count}" for count in (1, 2, 4)]
     assert {axes.get_xlabel() for axes in panels(figure)} == {"RTT (ms)"}
-    assert "queue limit 1000 queue limit sized to the path" in words(figure)
+    assert "1000 sized to the path queue limit" in words(figure)
 
 
 def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(tmp_path: Path) -> None:
@@ -260,11 +330,11 @@ def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_pat
 WORDS = [f"Networks of Somewhere {number} GmbH" for number in range(6)]
 
 
-@pytest.mark.parametrize("draw", [maps.lines, maps.heatmap])
+@pytest.mark.parametrize("draw", [figures.lines, figures.heatmap])
 def test_words_at_an_axis_do_not_overlap(tmp_path: Path, draw: Callable[[xr.Dataset], Figure]) -> None:
     axes = {"tool": WORDS, "congestion_control": WORDS, "repetition": [1]}
     figure = draw(folded(tmp_path, axes).summary)
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     panel, *_ = figure.axes
     for axis in (panel.xaxis, panel.yaxis):
         boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]

@@ -203,12 +203,17 @@ def test_figures_show_every_cell_and_say_what_they_are(kept: Path, observations:
     fits = draw.fitted(observations, content.formula)
     assert "measured on netns" in " ".join(text.get_text() for text in fits.texts)
     assert len(fits.axes) == 2
-    points = [len(bars[0].get_xdata()) for axes in fits.axes for bars in axes.containers]
+    points = [len(line.get_xdata()) for axes in fits.axes for line in axes.lines if line.get_marker() == "."]
     assert sum(points) == len(observations)
+    bands = [
+        path.vertices[:, 1] for axes in fits.axes for band in axes.collections for path in band.get_paths()
+    ]
+    assert bands and max(map(max, bands)) <= float(observations.frame["bandwidth"].max())
     residuals = draw.against_measured(observations, content.fits)
     assert sum(axes.get_label() != "<colorbar>" for axes in residuals.axes) == 2 * len(content.fits)
     errors = draw.prediction_errors(content.choice, content.label)
-    assert next(t.get_text() for t in errors.axes[0].get_yticklabels()).startswith("window")
+    assert next(t.get_text() for t in errors.axes[0].get_yticklabels()) == "window *: Window limit"
+    assert content.winner(observations).name == content.choice["winner"] == "window"
     assert {*draw.parameter_table(content.fits["lu"])["parameter"]} == {"a", "b"}
     surface = draw.interactive_surface(observations, content.formula)
     assert len(surface.layout.updatemenus[0].buttons) == 2

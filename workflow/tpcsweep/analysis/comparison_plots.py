@@ -18,7 +18,7 @@ from tpcsweep.analysis.comparison import Comparison, deviations, flag_counts, re
 from tpcsweep.common.numbers import CONFIDENCE, between, plain, short
 from tpcsweep.data.run_effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.pages.figures.axis_labels import name_text, panel_title
-from tpcsweep.pages.figures.maps import HATCHED, draw_map, fill_cell, names_room
+from tpcsweep.pages.figures.maps import HATCHED, draw_map, fill_cell, label_map, map_size, names_room
 from tpcsweep.pages.figures.panel_grid import arrange_axes
 from tpcsweep.pages.figures.panels import add_header, lay_out, point_handle, styled, tiles
 from tpcsweep.sweeps.parameters import value_text
@@ -72,18 +72,15 @@ def ratios(comparison: Comparison) -> Figure:
     cells, shape = comparison.cells[["log_ratio", "verdict"]], [len(values) for values in axes.values()]
     columns = {name: (list(axes), cells[name].to_numpy().reshape(shape)) for name in cells}
     grid = arrange_axes(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
-    wide = max(2.6, 0.66 * grid.size(grid.x) + 0.9)
-    high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
-    beside, below = names_room(grid, wide)
-    wide, high = wide + beside, high + below
+    wide, high, _ = map_size(grid)
     largest = float(np.fmax.reduce(np.abs(grid.cells["log_ratio"].values), None, initial=math.log(1.1)))
     reach = min(largest, math.log(_WIDEST))
     norm = Normalize(-reach, reach)
     ticks = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if reach > math.log(3) else (0.5, 0.7, 0.9, 1, 1.1, 1.4, 2)
-    figure, panels, notes = lay_out(grid, wide, high)
+    figure, panels, notes = lay_out(grid, wide, high, margin=names_room(grid, wide))
     for panel, where in panels:
         values, verdicts = grid.plane("log_ratio", where), grid.plane("verdict", where)
-        draw_map(panel, grid, where, np.ma.masked_invalid(values), wide, cmap=_COLOURS, norm=norm)
+        draw_map(panel, grid, np.ma.masked_invalid(values), cmap=_COLOURS, norm=norm)
         for (row, column), value in np.ndenumerate(values):
             if np.isnan(value):
                 fill_cell(panel, row, column, **HATCHED)
@@ -100,6 +97,7 @@ def ratios(comparison: Comparison) -> Figure:
                 color="white" if abs(value) > 0.65 * reach else "black",
                 linespacing=1.1,
             )
+    label_map(panels, grid, wide)
     bar = figure.colorbar(
         ScalarMappable(norm, _COLOURS),
         ax=[panel for panel, _ in panels],

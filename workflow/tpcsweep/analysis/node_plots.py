@@ -24,9 +24,16 @@ from tpcsweep.pages.figures.axis_labels import (
     rate_label,
     tick_labels,
 )
-from tpcsweep.pages.figures.maps import colours
-from tpcsweep.pages.figures.panel_grid import arrange_axes, combinations, evenly
-from tpcsweep.pages.figures.panels import curve_handles, finish, placeholder, point_handle, styled, tiles
+from tpcsweep.pages.figures.panel_grid import Places, arrange_axes, combinations, evenly
+from tpcsweep.pages.figures.panels import (
+    colours,
+    curve_handles,
+    finish,
+    placeholder,
+    point_handle,
+    styled,
+    tiles,
+)
 from tpcsweep.sweeps.sweep import REPETITION
 
 _NODES = "Effect of nodes on throughput"
@@ -97,7 +104,7 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
             axes.set_ylabel(label)
         _shares(line[-1], part, x)
         line[0].set_title(textwrap.fill(panel_title(where), 36))
-    grid = arrange_axes(summary[["throughput"]], (x, curve))
+    grid = arrange_axes(summary[["throughput"]], Places(x, curve))
     for axes in panels[-1]:
         axes.set_xticks(range(grid.size(x)), tick_labels(grid, x), rotation=30, ha="right")
         axes.set(xlabel=axis_label(x), xlim=(-0.5, grid.size(x) - 0.5))

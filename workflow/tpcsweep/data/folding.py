@@ -243,10 +243,14 @@ class _Grid:
 
     def _summary(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
         axes = tuple(self.axes)
-        about = {name: labels.variable_attributes(variable) for name, variable in SUMMARY.items()}
-        if attributes.get("testbed_kind") == labels.SIMULATED:  # tables of labels alone have no attributes
-            for name, words in about.items():
-                words["long_name"] = f"simulated: {_SPREAD.get(name, words['long_name'])}"
+        # Tables of labels alone have no attributes.
+        simulated = attributes.get("testbed_kind") == labels.SIMULATED
+        about = {
+            name: labels.variable_attributes(name, variable, simulated) for name, variable in SUMMARY.items()
+        }
+        if simulated:
+            for name, meaning in _SPREAD.items():
+                about[name]["comment"] = meaning
         variables = self.figures | {name: getattr(self, name) for name in _ATTRIBUTES}
         content: dict[str, Any] = {
             name: (axes, values.reshape(self.shape), (about | _ATTRIBUTES)[name])

@@ -24,7 +24,11 @@ _CHUNK = 2**18  # values of a time series in one chunk of the file: 1 MB
 _SLAB = 2**16  # transfers that are written at once, and transfers in a chunk of the file
 
 _ALL_SAMPLES = SAMPLES | ORIGIN_SAMPLES
-_CLOCK = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
+_CLOCK = {
+    "units": "s",
+    "long_name": "time",
+    "comment": "time since the cell's start, to the nearest sampling interval",
+}
 
 _TEXTS = tuple(name for name, column in TRANSFERS.items() if not column.units)
 _NUMBERS = tuple(name for name, column in TRANSFERS.items() if column.units and column.source != "fold")
@@ -79,8 +83,8 @@ class DatasetGroup(ABC):
             values[name][where] = part
         return outline.assign({name: outline[name].copy(data=array) for name, array in values.items()})
 
-    def _about(self, variable: Variable) -> dict[str, str]:
-        return variable_attributes(variable, self.attributes.get("testbed_kind") == SIMULATED)
+    def _about(self, name: str, variable: Variable) -> dict[str, str]:
+        return variable_attributes(name, variable, self.attributes.get("testbed_kind") == SIMULATED)
 
 
 def _empty(shape: Sequence[int], dtype: Any) -> NDArray[Any]:
@@ -152,7 +156,7 @@ class Series(DatasetGroup):
             dimensions = (*self._axes, *("origin" for _ in extra), "time")
             chunks = {"chunksizes": (*block, *(1 for _ in extra), max(1, times))}
             values = _empty((*self._shape, *extra, times), np.float32)
-            content[name] = (dimensions, values, self._about(about), chunks)
+            content[name] = (dimensions, values, self._about(name, about), chunks)
         time = ("time", self._places * self.interval, _CLOCK)
         return xr.Dataset(content, {**self.coordinates, "time": time}, self.attributes)
 
@@ -253,7 +257,7 @@ class TransferTable(DatasetGroup):
             content[name] = ("transfer", _empty((rows,), values.dtype), about, chunks)
         for name, variable in TRANSFERS.items():
             values = _empty((rows,), _KINDS.get(name, np.float64))
-            content[name] = ("transfer", values, self._about(variable), chunks)
+            content[name] = ("transfer", values, self._about(name, variable), chunks)
         return xr.Dataset(content, attrs=self.attributes)
 
     def slabs(self) -> Iterator[Slab]:

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.data.flags import FLAGS
-from tpcsweep.data.variables import NOT_MEASURED, Variable
+from tpcsweep.data.variables import NAMES, NOT_MEASURED, Variable
 from tpcsweep.sweeps.parameters import Parameters, Value, quantity, value_text
 from tpcsweep.sweeps.sweep import REPETITION, Measurement
 
@@ -94,24 +94,33 @@ def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value])
 
 
 def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, str]]:
-    attributes = variable_attributes(describe(name))
+    attributes = variable_attributes(name, describe(name))
     if not all(value is None or isinstance(value, int | float) for value in values):
         words = ["default" if value is None else str(value) for value in values]  # NetCDF has no null text
         return np.array(words, dtype=object), attributes
     known = quantity(name)
     null = math.inf if known and known.null else math.nan
     if None in values:
-        attributes["comment"] = f"{null}: {value_text(name, null)}"
+        attributes["comment"] += f"; {null}: {value_text(name, null)}"
     if all(isinstance(value, int) for value in values):
         return np.array(values, dtype=np.int64), attributes
     numbers = [null if value is None else float(value) for value in values]
     return np.array(numbers), attributes
 
 
-def variable_attributes(variable: Variable, simulated: bool = False) -> dict[str, str]:
-    """Return unit (if any) and long name as attributes; the name marks simulated values."""
-    units = {"units": variable.units} if variable.units else {}
-    return {**units, "long_name": f"simulated: {variable.long_name}" if simulated else variable.long_name}
+def short_name(name: str) -> str:
+    """Return the name of a variable for axes and legends of figures, without its unit."""
+    return NAMES.get(name) or " ".join(NAMES.get(word, word) for word in name.split("_"))
+
+
+def variable_attributes(name: str, variable: Variable, simulated: bool = False) -> dict[str, str]:
+    """Return the attributes of a variable: unit (if it has a dimension), short name, and meaning as comment.
+
+    The name marks simulated values.
+    """
+    units = {"units": variable.units} if variable.units not in ("", "1") else {}
+    name = f"{'simulated ' * simulated}{short_name(name)}"
+    return {**units, "long_name": name, "comment": variable.meaning}
 
 
 def catalogue_attributes(axes: Iterable[str], made: str) -> dict[str, str]:

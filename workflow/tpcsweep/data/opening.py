@@ -73,7 +73,7 @@ def missing_variables(content: xr.Dataset, group: str | None = None) -> xr.Datas
         name: (
             dimensions,
             np.broadcast_to(_nothing(figure), shape),
-            variable_attributes(figure, kind == SIMULATED),
+            variable_attributes(name, figure, kind == SIMULATED),
         )
         for name, figure in figures.items()
         if name not in content.variables

@@ -14,10 +14,10 @@ NOT_MEASURED = "not_measured"
 
 
 class Variable(NamedTuple):
-    """Figure with its CF-style unit, its name for people, and its origin."""
+    """Figure with its CF-style unit, its meaning in a sentence, and its origin."""
 
     units: str
-    long_name: str
+    meaning: str
     source: str = ""  # key of SOURCES, for figures of a cell
 
 
@@ -39,7 +39,7 @@ class Quantity(NamedTuple):
     place: tuple[str, ...]  # the kind of place, and the names of file, key or field
     kind: str
     aggregation: str  # how values of several connections and targets become one
-    long_name: str
+    meaning: str
 
     @property
     def sampled(self) -> bool:
@@ -93,12 +93,13 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
 LIMIT_REMEDIES: Mapping[str, str] = {
     limit: alternatives([remedy.words for remedy in remedies]) for limit, remedies in REMEDIES.items()
 }
+NAMES: Mapping[str, str] = TABLES["names"]
 SHARES = {limit: f"share_{limit}" for limit in LIMITS}
 """Name of the figure with a limit's share of a cell's time. The shares of a cell add up to 1."""
 SUMMARY = (
     _variables("summary")
     | {
-        name: Variable(each.units, each.long_name, _FIGURE_SOURCES.get(each.kind, "mean"))
+        name: Variable(each.units, each.meaning, _FIGURE_SOURCES.get(each.kind, "mean"))
         for name, each in _RECORDED.items()
     }
     | {
@@ -107,7 +108,7 @@ SUMMARY = (
     }
 )
 SAMPLES = {
-    name: Variable(each.units, each.long_name, "series")
+    name: Variable(each.units, each.meaning, "series")
     for name, each in QUANTITIES.items()
     if each.kind not in ("base", "total")
 }

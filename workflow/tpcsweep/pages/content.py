@@ -222,7 +222,7 @@ def _columns(summary: xr.Dataset, cells: Cells, gained: Gains | None) -> CellCol
         "figures": [
             {
                 "key": name,
-                "name": SUMMARY[name].long_name,
+                "name": SUMMARY[name].meaning,
                 "units": SUMMARY[name].units.replace("1", ""),
                 "values": values,
             }

@@ -1,25 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of fitted models: curves over cells, fitted against measured, and prediction errors."""
 
+import itertools
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
 from tpcsweep.analysis.models.fit import Fit
+from tpcsweep.analysis.models.formulas import MODELS
+from tpcsweep.analysis.models.learned import LEARNED
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import Predictor, interval
 from tpcsweep.common.numbers import plain
 from tpcsweep.pages.figures.axis_labels import axis_label, name_text, panel_title
-from tpcsweep.pages.figures.panel_grid import evenly
-from tpcsweep.pages.figures.panels import COLOURS, add_header, curve_handles, styled, tiles
+from tpcsweep.pages.figures.line_plots import End, line_names, name_lines, names_width
+from tpcsweep.pages.figures.panel_grid import evenly, rate_top
+from tpcsweep.pages.figures.panels import (
+    COLOURS,
+    add_header,
+    colours,
+    curve_handles,
+    facets,
+    label_edges,
+    styled,
+    tiles,
+)
 
-_MOST_PANELS = 24
 _MOST_LINES = 8
 _DENSE = 60  # points of a curve
 _FEW = 3
@@ -27,37 +40,44 @@ _FEW = 3
 
 @styled()
 def fitted(observations: Observations, fit: Predictor) -> Figure:
-    """Draw measured cells with their errors, and the model as lines with its 95 % interval of a measurement."""
+    """Draw measured cells, and the model as lines with its 95 % interval of a measurement; columns are cores."""
     x, curves, others = _layout(observations)
     frame = _classed(observations)
-    parts = _parts(frame, others)
-    shown = parts[:_MOST_PANELS]
+    parts = {tuple(where.values()): part for where, part in _parts(frame, others)}
+    rows = [
+        [dict(zip(others, place, strict=True)) for place in row]
+        for _, row in itertools.groupby(parts, lambda place: place[:-1])
+    ]
     every = sorted(frame[curves].unique().tolist()) if curves else [None]
     values = [every[at] for at in evenly(len(every), _MOST_LINES)]
-    colours = mpl.colormaps[COLOURS](np.linspace(0, 0.85, len(values)))
-    figure, panels = tiles(len(shown), 3.1, 2.4, least=6.0)
-    for axes, (where, part) in zip(panels, shown, strict=True):
-        for value, colour in zip(values, colours, strict=True):
-            line = part if value is None else part[part[curves] == value]
-            if len(line):
-                _draw_line(axes, line, x, fit, colour)
-        axes.set_title(textwrap.fill(panel_title(where), 34))
-        axes.set(xlabel=axis_label(x), ylabel=_rate(observations))
-        axes.grid(visible=True, alpha=0.3)
+    across = others[-1] if others else None
+    beside = names_width(curves, values)
+    figure, panels, notes = facets(rows, across, 2.5, 2.1, beside=beside)
+    path = frame.get("bandwidth", pd.Series(np.inf, frame.index))
+    top = rate_top(float(path.max()), float(frame["throughput"].max()))
     if x == "streams":
-        panels[0].set_xscale("log", base=2)
-        panels[0].xaxis.set_major_formatter(lambda value, _: plain(value))
-    panels[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
-    limited = [f"the first {len(shown)} of {len(parts)} panels"] * (len(shown) < len(parts))
-    limited += [f"{len(values)} of {len(every)} lines"] * (len(values) < len(every))
-    note = (
-        "Lines and bands: the model and the 95 % interval of one more measurement. Points and bars: cells and their "
-        "standard errors."
-    )
-    if limited:
-        note += f" Shown: {' and '.join(limited)}."
-    handles = curve_handles(curves, values, list(colours)) if curves else []
-    add_header(figure, f"{_title(fit)}: {observations.label}", [note], handles)
+        panels[0][0].set_xscale("log", base=2)
+        panels[0][0].xaxis.set_major_formatter(lambda value, _: plain(value))
+    panels[0][0].set_ylim(0, top)
+    looks = list(zip(values, line_names(curves, values), colours(len(values)), strict=True))
+    drawn = []
+    for axes, where in panels:
+        part = parts[tuple(where.values())]
+        lines = (
+            (name, part if value is None else part[part[curves] == value], colour)
+            for value, name, colour in looks
+        )
+        drawn.append(
+            [_draw_line(axes, line, x, fit, name, colour) for name, line, colour in lines if len(line)]
+        )
+        axes.grid(visible=True, alpha=0.3)
+    for (axes, _), ends in zip(panels, drawn, strict=True):
+        name_lines(axes, ends, name_text(curves) if curves else "")
+    label_edges([axes for axes, _ in panels], axis_label(x), _rate(observations))
+    if len(values) < len(every):
+        notes.append(f"{len(values)} of {len(every)} lines.")
+    note = "Lines and bands: the model and the 95 % interval of one more measurement. Points: cells."
+    add_header(figure, f"{_title(fit)}: {observations.label}", [note, *notes])
     return figure
 
 
@@ -65,25 +85,31 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
 def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Figure:
     """Draw fitted over measured throughput, and residuals in standard errors, one column for each model."""
     measured, error = observations.throughput, observations.error
-    by_rtt = "rtt" in observations.numeric
-    look: dict[str, Any] = {"c": observations.points["rtt"], "cmap": COLOURS} if by_rtt else {"c": "#31688e"}
+    look: dict[str, Any] = {"c": "#31688e"}
+    handles: Sequence[Any] = []
+    if "rtt" in observations.numeric:
+        values, which = np.unique(observations.classes("rtt"), return_inverse=True)
+        palette = colours(len(values))
+        look = {"c": [palette[at] for at in which]}
+        shown = evenly(len(values), _MOST_LINES)
+        handles = curve_handles("rtt", values[shown].tolist(), [palette[at] for at in shown])
     top = 1.05 * float(measured.max())
     figure = Figure(figsize=(max(2.9 * len(fits) + 0.8, 6.0), 5.6), layout="constrained")
     grid = figure.subplots(2, len(fits), squeeze=False, sharex=True, sharey="row")
     for (above, below), fit in zip(grid.T, fits.values(), strict=True):
         estimate = fit.estimate(observations.frame)
-        drawn = above.scatter(measured, estimate, s=14, linewidth=0, **look)
+        above.scatter(measured, estimate, s=14, linewidth=0, **look)
         above.plot([0, top], [0, top], color="#555555", linewidth=1, linestyle=":")
         above.set(xlim=(0, top), ylim=(0, 1.3 * top), title=textwrap.fill(fit.model.title, 30))
         below.scatter(measured, (measured - estimate) / error, s=14, linewidth=0, **look)
         below.axhline(0, color="#555555", linewidth=1, linestyle=":")
         below.set_yscale("symlog", linthresh=3)
+        below.yaxis.set_major_locator(FixedLocator([-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100]))
+        below.yaxis.set_major_formatter(lambda value, _: plain(value))
         below.set_xlabel(f"{observations.data_kind} (Gbit/s)")
     grid[0, 0].set_ylabel("fitted (Gbit/s)")
     grid[1, 0].set_ylabel("residual (standard errors)")
-    if by_rtt:
-        figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
-    add_header(figure, f"Fitted against {observations.data_kind}: {observations.label}", [])
+    add_header(figure, f"Fitted against {observations.data_kind}: {observations.label}", [], handles)
     return figure
 
 
@@ -102,8 +128,11 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
         face = "#31688e" if where == "interpolation" else "none"
         look: dict[str, Any] = {"marker": shapes[kind], "s": 22, "edgecolor": "#31688e", "zorder": 3}
         axes.scatter(part["mean"], at, facecolor=face, label=f"{name_text(kind)}, {where}", **look)
-    tied = [f"{name}{' *' * bool(tied)}" for name, tied in zip(names, scores["tied"], strict=True)]
-    axes.set_yticks(places, tied)
+    labels = [
+        f"{name_text(row['model'])}{' *' * bool(row['tied'])}: {_about(row['model'])}"
+        for _, row in scores.iterrows()
+    ]
+    axes.set_yticks(places, labels)
     axes.invert_yaxis()
     axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
     axes.grid(visible=True, axis="x", alpha=0.3)
@@ -180,19 +209,28 @@ def _layout(observations: Observations) -> tuple[str | None, str | None, list[st
     several = (name for name in order if observations.classes(name).nunique() >= _FEW)
     x = next(several, order[0] if order else None)
     lines = next((name for name in order if name != x), None)
-    return x, lines, [name for name in observations.axes if name not in (x, lines)]
+    others = [name for name in observations.axes if name not in (x, lines)]
+    return x, lines, sorted(others, key=lambda name: name == "cores")  # the last one has columns
 
 
-def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, colour: Any) -> None:
+def _about(model: str) -> str:
+    """Return a few words about a model, of the authors of a formula or its idea."""
+    if model in MODELS:
+        return MODELS[model].title
+    return re.split("[:,]", LEARNED[model].about)[0] if model in LEARNED else "unknown"
+
+
+def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, name: str, colour: Any) -> End:
     at = line[x].to_numpy(float) if x else np.zeros(len(line))
-    look: dict[str, Any] = {"fmt": ".", "color": colour, "markersize": 5, "elinewidth": 0.8}
-    axes.errorbar(at, line["throughput"], line["error"], **look)
-    if x is None:
-        return
-    table = _table(line, {x: _dense(line[x], _DENSE)})
-    low, high = interval(fit.draws(table))
-    axes.plot(table[x], fit.estimate(table), color=colour, linewidth=1.3)
-    axes.fill_between(table[x], low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(at, line["throughput"], ".", color=colour, markersize=5)
+    if x is not None:
+        table = _table(line, {x: _dense(line[x], _DENSE)})
+        low, high = interval(fit.draws(table))
+        high = np.minimum(high, table.get("bandwidth", np.inf))  # no measurement exceeds the path
+        axes.plot(table[x], fit.estimate(table), color=colour, linewidth=1.3)
+        axes.fill_between(table[x], low, high, color=colour, alpha=0.18, linewidth=0)
+    last = int(at.argmax())
+    return End(at[last], float(line["throughput"].iloc[last]), name, {"color": colour})
 
 
 def _classed(observations: Observations) -> pd.DataFrame:

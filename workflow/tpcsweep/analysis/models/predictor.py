@@ -194,7 +194,11 @@ class Predictor(ABC):
             "extrapolated": (self.domain.outside(table), "beyond the fitted data", ""),
         }
         variables: dict[str, Any] = {
-            name: (template.dims, values.reshape(template.shape), variable_attributes(Variable(units, about)))
+            name: (
+                template.dims,
+                values.reshape(template.shape),
+                variable_attributes(name, Variable(units, about)),
+            )
             for name, (values, about, units) in figures.items()
         }
         about = {"title": f"Throughput as predicted by {self.name}", "model": self.name}

@@ -86,7 +86,14 @@ class Saved:
 
     def best(self, observations: Observations) -> Predictor:
         """Return the predictor inside the data, fitted to `observations` if learned. Raises SavedError without one."""
-        learner = LEARNED.get(self.choice["best"])
+        return self._predictor(self.choice["best"], observations)
+
+    def winner(self, observations: Observations) -> Predictor:
+        """Return the predictor with the best score of all, as `best` does."""
+        return self._predictor(self.choice["winner"], observations)
+
+    def _predictor(self, name: str, observations: Observations) -> Predictor:
+        learner = LEARNED.get(name)
         return self.formula if learner is None else learner(observations)
 
 

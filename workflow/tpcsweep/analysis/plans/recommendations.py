@@ -66,7 +66,7 @@ class Answer:
             "probability": self.question.probability,
             "given": self.question.given,
             "columns": {
-                name: {"unit": column.units, "meaning": column.long_name} for name, column in COLUMNS.items()
+                name: {"unit": column.units, "meaning": column.meaning} for name, column in COLUMNS.items()
             },
             "rows": json_content(self.table.to_dict("records")),
         }

@@ -16,8 +16,7 @@ from tpcsweep.analysis.publications.drawing import add_caption, panels_with_clai
 from tpcsweep.analysis.publications.reproduction import Caption, Data
 from tpcsweep.common.numbers import GBIT, short
 from tpcsweep.pages.figures.axis_labels import panel_title, rate_label, throughput_note
-from tpcsweep.pages.figures.maps import colours
-from tpcsweep.pages.figures.panels import styled
+from tpcsweep.pages.figures.panels import colours, styled
 
 PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}  # sum of the flows' rates in Gbit/s, by number of flows
 PUBLISHED_LAST = {10: 10 * 100e9 * GBIT / 210.04}
@@ -101,7 +100,7 @@ def concurrent_flows(data: Data, caption: Caption) -> Figure:
     for (rtt, curve), colour in zip(places, colours(len(places) + 1), strict=False):
         cell = (cells.sel(rtt=rtt) if "rtt" in cells.dims else cells).sel(streams=curve["streams"].values)
         low, high = (curve["sum"] * (cell[end] / cell["throughput"]).values for end in _ENDS)
-        against.fill_between(curve["streams"], low, high, alpha=0.2, color=colour)
+        against.vlines(curve["streams"], low, high, color=colour, linewidth=1)
         label = panel_title({"rtt": float(rtt)})
         against.plot(curve["streams"], curve["sum"], marker=".", color=colour, label=label)
         against.plot(curve["streams"], curve["last"], linestyle="--", linewidth=1, color=colour)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published figures with their claims at the side: CHEP 2023, the WAN study of 2021, the tests of 2007."""
 
+import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,17 @@ from tpcsweep.pages.figures.axis_labels import (
     rate_label,
     throughput_note,
 )
-from tpcsweep.pages.figures.maps import colours, draw_lines
-from tpcsweep.pages.figures.panel_grid import arrange
-from tpcsweep.pages.figures.panels import add_header, curve_handles, point_handle, styled, used_panels
+from tpcsweep.pages.figures.line_plots import draw_lines, names_width
+from tpcsweep.pages.figures.panel_grid import Places, arrange
+from tpcsweep.pages.figures.panels import (
+    add_header,
+    colours,
+    curve_handles,
+    point_handle,
+    styled,
+    title_panels,
+    used_panels,
+)
 from tpcsweep.sweeps.sweep import REPETITION
 
 TARGET = 400.0  # target of the main test, Gbit/s
@@ -33,8 +41,8 @@ STATED: Mapping[str, tuple[float, ...]] = {"origins": (2,), "cores": (128,), "rt
 
 _MARK = " *"
 _OURS = (
-    "* Ours: not stated in the publication, which says only up to 500 streams. Throughput is on a "
-    "logarithmic axis; each RTT is a curve."
+    f"* Ours: not stated in the publication, which says only up to 500 streams, and RTTs of "
+    f"{', '.join(map(plain, STATED['rtt']))} ms. Throughput is on a logarithmic axis."
 )
 _PORTS = (
     "The publication draws a line for each destination port. Here goodput is recorded for a whole side, so the line is "
@@ -85,19 +93,13 @@ def _draw_course(axes: Axes, data: Data, streams: float) -> None:
 @styled()
 def by_cores_and_origins(data: Data, caption: Caption) -> Figure:
     """Draw throughput over streams by RTT, one panel for each cores × origins, origins from left to right."""
-    grid = replace(arrange(data.summary, ("streams", "rtt")), columns="origins", rows=("cores",))
-    rows = grid.panels()
-    figure, panels = panels_with_claims(list(map(len, rows)), 3.2, 2.4, caption)
-    places = [where for row in rows for where in row]
-    handles = draw_lines(list(zip(panels, places, strict=True)), grid, data.summary)
-    drawn = grid.cells["throughput"].where(grid.cells["throughput"] > 0)
-    bottom, top = float(drawn.min()), float(np.fmax(drawn, grid.cells["high"]).max())
-    for axes, where in zip(panels, places, strict=True):
-        axes.set(yscale="log", ylim=(bottom / 1.5, top * 1.5))
-        axes.set_title(panel_title(where) + _marked(where), fontsize=8)
-        axes.label_outer()
-    for handle, rtt in zip(handles, grid.cells["rtt"].values, strict=False):
-        handle.set_label(panel_title({"rtt": float(rtt)}) + _marked({"rtt": rtt}))
+    grid = arrange(data.summary, Places("streams", "rtt", ("origins", "cores")))
+    rows, beside = grid.panels(), names_width(grid.y, grid.lines())
+    figure, axes = panels_with_claims(list(map(len, rows)), 2.7 + beside, 2.4, caption, shared=True)
+    panels = list(zip(axes, itertools.chain.from_iterable(rows), strict=True))
+    title_panels(panels, "origins", (2.7, 2.4), beside, lambda where: panel_title(where) + _marked(where))
+    means = grid.cells["throughput"]
+    handles = draw_lines(panels, grid, data.summary, float(means.where(means > 0).min()) / 1.5)
     add_caption(figure, caption, [throughput_note(data.summary), _OURS], handles)
     return figure
 
@@ -148,7 +150,7 @@ def layers(data: Data, caption: Caption) -> Figure:
         for place, (buffer, colour) in enumerate(zip(buffers, palette, strict=True)):
             curve = summary.sel(layer=layer, tcp_buffer=buffer)
             x = np.asarray(curve["streams"].values, float)
-            panel.fill_between(x, curve["throughput_low"], curve["throughput_high"], color=colour, alpha=0.22)
+            panel.vlines(x, curve["throughput_low"], curve["throughput_high"], color=colour, linewidth=1)
             # If buffers make no difference, each line is visible behind the next.
             wide = 0.9 * (len(buffers) - place)
             panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
@@ -198,16 +200,19 @@ _GAP = 0.09
 
 
 def panels_with_claims(
-    rows: Sequence[int], wide: float, high: float, caption: Caption
+    rows: Sequence[int], wide: float, high: float, caption: Caption, *, shared: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with rows of panels (inches `wide` × `high`), and the panel of claims at its right."""
+    """Return a figure with rows of panels (inches `wide` × `high`), and the panel of claims at its right.
+
+    With `shared`, panels share their axes.
+    """
     columns = max(rows)
     needed = sum(len(_lines(claim)) * _LINE + _GAP for claim in caption.claims) + 0.3
     size = (wide * columns + _WIDE, max(high * len(rows), needed))
     figure = Figure(figsize=size, layout="constrained")
     halves = figure.add_gridspec(1, 2, width_ratios=(wide * columns, _WIDE), wspace=0.02)
     grid = halves[0].subgridspec(len(rows), columns)
-    axes = grid.subplots(squeeze=False)
+    axes = grid.subplots(squeeze=False, sharex=shared, sharey=shared)
     _claims(figure.add_subplot(halves[1]), caption.claims, size[1])
     return figure, used_panels(axes, rows)
 
@@ -220,12 +225,15 @@ def against_streams(data: Data, caption: Caption, curve: str = "rtt", across: in
     side by side.
     """
     summary = data.summary
-    chosen = ("streams", curve) if summary.sizes.get(curve, 1) > 1 else ("streams",)
-    grid = arrange(summary, [axis for axis in chosen if axis in summary["throughput"].dims])
-    places = [where for row in grid.panels() for where in row]
+    x = "streams" if "streams" in summary["throughput"].dims else None
+    grid = arrange(summary, Places(x, curve if summary.sizes.get(curve, 1) > 1 else None))
+    places, beside = list(itertools.chain.from_iterable(grid.panels())), names_width(grid.y, grid.lines())
     rows = [len(places[first : first + across]) for first in range(0, len(places), across)]
-    figure, panels = panels_with_claims(rows, 3.9 if max(rows) < 3 else 3.3, 3.0, caption)
-    handles = draw_lines(list(zip(panels, places, strict=True)), grid, summary)
+    wide = 3.2 if max(rows) < 3 else 2.7
+    figure, axes = panels_with_claims(rows, wide + beside, 2.9, caption, shared=True)
+    panels = list(zip(axes, places, strict=True))
+    title_panels(panels, None, (wide, 2.9), beside)
+    handles = draw_lines(panels, grid, summary)
     add_caption(figure, caption, [throughput_note(summary)], handles)
     return figure
 

@@ -14,11 +14,15 @@ with contextlib.chdir(os.sep):
     import matplotlib  # noqa: F401
 
 from tpcsweep.pages.figures.cell_plots import cpu, series
-from tpcsweep.pages.figures.maps import heatmap, limits, lines, surface
-from tpcsweep.pages.figures.panels import MARKS, save
+from tpcsweep.pages.figures.line_plots import lines
+from tpcsweep.pages.figures.maps import heatmap, limits
+from tpcsweep.pages.figures.panel_grid import Places
+from tpcsweep.pages.figures.panels import MARKS, save, write_figure
+from tpcsweep.pages.figures.surface_plots import surface
 
 __all__ = [
     "MARKS",
+    "Places",
     "cpu",
     "heatmap",
     "limits",
@@ -26,4 +30,5 @@ __all__ = [
     "save",
     "series",
     "surface",
+    "write_figure",
 ]

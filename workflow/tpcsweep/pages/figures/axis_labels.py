@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from matplotlib.font_manager import findfont, get_font
+from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import plain
 from tpcsweep.data.labels import IMPORTED, SIMULATED, describe
@@ -82,6 +84,28 @@ def axis_label(name: str | None) -> str:
     return escape_math(name_text(name)) if unit in ("", "1", "B") else f"{name_text(name)} ({unit})"
 
 
+def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
+    """Return positions of values on an axis: logarithmic or to scale; words and infinities evenly."""
+    values = cells[name].values.tolist()
+    if any(isinstance(value, str) or math.isinf(value) for value in values):
+        return np.arange(len(values), dtype=float)
+    numbers = np.array(values, dtype=float)
+    if name == "streams" or (numbers.min() > 0 and numbers.max() >= 16 * numbers.min()):
+        return np.asarray(np.log2(numbers))
+    return numbers
+
+
+def spaced(at: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Choose positions of ticks, by index: all if few, otherwise with room for `most` labels."""
+    if len(at) <= most:
+        return np.arange(len(at))
+    chosen: list[int] = []
+    for place in np.argsort(at, kind="stable"):
+        if not chosen or at[place] - at[chosen[-1]] >= np.ptp(at) / most:
+            chosen.append(int(place))
+    return np.array(chosen)
+
+
 def mean_note(summary: xr.Dataset) -> str:
     """Describe the throughput, and how repetitions are combined."""
     count = summary.sizes.get(REPETITION, 1)
@@ -93,8 +117,8 @@ def mean_note(summary: xr.Dataset) -> str:
     return f"Mean goodput at the destination after warm-up{several}."
 
 
-def band_note(summary: xr.Dataset, shown_as: str = "Bands and bars") -> str:
-    """Describe the intervals that a figure shows as bands, bars or numbers."""
+def band_note(summary: xr.Dataset, shown_as: str = "Bars") -> str:
+    """Describe the intervals that a figure shows as bars, bands or numbers."""
     if not summary["throughput_low"].notnull().any():
         return f"{shown_as}: from the smallest to the largest measurement."
     if summary.attrs["testbed_kind"] == SIMULATED:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import STATUS, flagged
 from tpcsweep.pages.figures.axis_labels import confidence, panel_title, rate_label
-from tpcsweep.pages.figures.panel_grid import evenly
-from tpcsweep.pages.figures.panels import MARKS, finish, placeholder, point_handle, styled, tiles
+from tpcsweep.pages.figures.panel_grid import evenly, path_rate
+from tpcsweep.pages.figures.panels import MARKS, finish, label_edges, placeholder, point_handle, styled, tiles
 
 _MOST_PANELS = 24
 _LOUD = graded(FLAGS, "warning", "invalid")
@@ -37,7 +37,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     noted = ((summary["status"] == _FAILED) | flagged(summary, *_LOUD)).values
     chosen = _select(measured, noted[tuple(measured.T)], _MOST_PANELS)
     varying = [name for name in dimensions if summary.sizes[name] > 1]
-    figure, panels = tiles(len(chosen), 2.9, 1.75, (0.3, 0.2), sharey=False)
+    figure, panels = tiles(len(chosen), 2.9, 1.75, (0.3, 0.2), sharey="row")
     for axes, index in zip(panels, chosen, strict=True):
         where = dict(zip(dimensions, map(int, index), strict=True))
         cell = summary.isel(where)
@@ -48,16 +48,21 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
         title = panel_title({name: cell[name].item() for name in varying})
         lines = (textwrap.fill(text, 34) for text in (title, *flags) if text)
         axes.set_title("\n".join(lines), fontsize=7.5)
-    for axes in panels[::4]:
-        axes.set_ylabel(rate_label(summary, "goodput"))
-    for lowest in panels[-4:]:  # the lowest of each column, because rows have four panels
-        lowest.tick_params(labelbottom=True)
-        lowest.set_xlabel("time since the cell's start (s)")
+    label_edges(panels, "time since the cell's start (s)", rate_label(summary, "goodput"))
+    for at, axes in enumerate(panels):
+        top, rate = (
+            axes.get_ylim()[1],
+            path_rate(summary.isel(dict(zip(dimensions, chosen[at], strict=True)))),
+        )
+        if rate <= 1.5 * top:
+            axes.axhline(rate, color="#555555", linestyle=":", linewidth=1)
+        axes.set_ylim(0, max(top, 1.05 * rate) if rate <= 1.5 * top else top)
     handles = [
         Line2D([], [], color="#0072B2", label="goodput"),
         Patch(color="#999999", alpha=0.35, label="cut as warm-up"),
         Line2D([], [], color="#D55E00", label="mean after warm-up"),
         Patch(color="#E69F00", alpha=0.4, label=f"{confidence(summary)} interval"),
+        Line2D([], [], color="#555555", linestyle=":", label="rate of the path"),
     ]
     note = (
         f"{len(chosen)} of {len(measured)} measured cells: those with warnings and invalid ones first, the others "
@@ -76,7 +81,7 @@ def _draw(axes: Axes, cell: xr.Dataset, time: NDArray[np.float64], goodput: NDAr
         axes.axvspan(0, warmup, color="#999999", alpha=0.35, linewidth=0)
     axes.fill_between([warmup, time[-1]], low, high, color="#E69F00", alpha=0.4, linewidth=0)
     axes.hlines(mean, warmup, time[-1], color="#D55E00", linewidth=1.2)
-    axes.set(xlim=(0, time[-1]), ylim=(0, None))
+    axes.set_xlim(0, time[-1])
     axes.grid(visible=True, alpha=0.3)
 
 
@@ -115,10 +120,9 @@ def cpu(summary: xr.Dataset) -> Figure:
             quotas = True
             axes.axhline(quota, color="#555555", linestyle=":", linewidth=1)
         axes.set_title(panel_title({} if value is None else {"cores": value}))
-        axes.set(xlim=(0, 1.06 * fastest or 1), ylim=(0, 1.1 * top or 1), xlabel=rate_label(summary))
+        axes.set(xlim=(0, 1.06 * fastest or 1), ylim=(0, 1.1 * top or 1))
         axes.grid(visible=True, alpha=0.3)
-    for axes in panels[::4]:
-        axes.set_ylabel("CPU of one side (cores)")
+    label_edges(panels, rate_label(summary), "CPU of one side (cores)")
     handles = [point_handle(label, colour, marker, "none") for label, colour, marker in _SIDES.values()]
     if quotas:
         handles.append(Line2D([], [], color="#555555", linestyle=":", label="quota of a side"))

@@ -4,7 +4,8 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -45,30 +46,46 @@ class Arrangement:
         part = self.cells[name].sel(where).transpose(*(axis for axis in (self.y, self.x) if axis is not None))
         return np.asarray(part.values.reshape(self.size(self.y), self.size(self.x)))
 
+    def lines(self) -> list[Any]:
+        """Return the values of y; one None without it."""
+        return [None] if self.y is None else list(self.cells[self.y].values.tolist())
+
     def size(self, name: str | None) -> int:
         return 1 if name is None else self.cells.sizes[name]
 
 
-def arrange(summary: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
-    """Combine repetitions and place each axis: `chosen` ones on x and y."""
-    return arrange_axes(_combined(summary), chosen)
+class Places(NamedTuple):
+    """Axes that a reader wants at a place of a figure; all others take the places that are left."""
+
+    x: str | None = None
+    y: str | None = None  # the axis of lines, or the second one of a map
+    panels: Sequence[str] = ()  # the first has a column for each value, the others have rows
 
 
-def arrange_axes(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
-    """Place each axis of cells, `chosen` ones on x and y; all variables have equal dimensions."""
+ANYWHERE = Places()
+
+
+def arrange(summary: xr.Dataset, places: Places = ANYWHERE) -> Arrangement:
+    """Combine repetitions and place each axis."""
+    return arrange_axes(combine(summary), places)
+
+
+def arrange_axes(cells: xr.Dataset, places: Places = ANYWHERE) -> Arrangement:
+    """Place each axis of cells, all of whose variables have equal dimensions."""
     axes = [str(name) for name in next(iter(cells.values())).dims]
-    axes.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
-    several = [name for name in axes if cells.sizes[name] > 1]
-    plane = list(chosen) or several[:2]
-    if "streams" not in plane and "streams" in axes and len(plane) < 2:
-        plane = ["streams", *plane]
-    x, y = (*plane, None, None)[:2]
-    others = [name for name in axes if name not in plane]
-    columns = others[0] if others else None
-    return Arrangement(cells, x, y, columns, tuple(others[1:]))
+    # An axis with one value has the last place; the sort is stable.
+    axes.sort(key=lambda name: (cells.sizes[name] < 2, _FIRST.index(name) if name in _FIRST else len(_FIRST)))
+    free = [name for name in axes if name not in (places.x, places.y, *places.panels)]
+    several = [name for name in free if cells.sizes[name] > 1]
+    if places.x is None and "streams" in free and len(several) + (places.y is not None) < 2:
+        several = ["streams", *(name for name in several if name != "streams")]
+    x = places.x or next(iter(several), None)
+    y = places.y or next((name for name in several if name != x), None)
+    others = [*places.panels, *(name for name in free if name not in (x, y))]
+    return Arrangement(cells, x, y, others[0] if others else None, tuple(others[1:]))
 
 
-def _combined(summary: xr.Dataset) -> xr.Dataset:
+def combine(summary: xr.Dataset) -> xr.Dataset:
     """Return the mean over successful repetitions, with a band that spans all their intervals."""
     status = summary["status"]
     ok = status == STATUS.index("ok")
@@ -84,6 +101,30 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     low = summary["throughput_low"].where(ok).fillna(throughput).min(REPETITION)
     high = summary["throughput_high"].where(ok).fillna(throughput).max(REPETITION)
     return xr.Dataset({"throughput": throughput.mean(REPETITION), "low": low, "high": high, **marks})
+
+
+def path_rate(summary: xr.Dataset, where: Mapping[str, Any] = MappingProxyType({})) -> float:
+    """Return the path's bandwidth in a panel in Gbit/s; inf if nobody knows it or its cells have several."""
+    rate = where.get("bandwidth", summary.get("bandwidth", np.inf))
+    rate = np.inf if np.ndim(rate) else float(rate)
+    return np.inf if np.isnan(rate) else rate
+
+
+def rate_top(path: float, largest: float, longest: float = np.inf) -> float:
+    """Return the upper end of an axis of throughput in Gbit/s; longer intervals end there.
+
+    It is 1.1 times the path's rate, or less if that is more than twice the largest mean; then the axis ends behind the
+    `longest` interval, or at twice the largest mean.
+    """
+    end = path if path <= 2 * largest else min(longest, 2 * largest)
+    return max(1.1 * end, 1.05 * largest) or 1.0
+
+
+def grid_top(summary: xr.Dataset, cells: xr.Dataset) -> float:
+    """Return `rate_top` of the cells of an arrangement of `summary`."""
+    paths = summary["bandwidth"].fillna(np.inf) if "bandwidth" in summary else xr.DataArray(np.inf)
+    largest, longest = (float(cells[name].fillna(0).max()) for name in ("throughput", "high"))
+    return rate_top(float(paths.max()), largest, longest)
 
 
 def evenly(size: int, most: int) -> NDArray[np.int64]:

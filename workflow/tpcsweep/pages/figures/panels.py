@@ -8,13 +8,14 @@ import itertools
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd  # type: ignore[import-untyped]
+import seaborn as sns  # type: ignore[import-untyped]
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
@@ -45,6 +46,13 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
+
+
+Panels = Sequence[tuple[Axes, Mapping[str, Any]]]
+"""Panels of a figure, each with its values of the axes without another place."""
+
+
+Colour = tuple[float, float, float]
 
 
 class Mark(NamedTuple):
@@ -86,11 +94,35 @@ MARKS = {
 
 
 def lay_out(
-    grid: Arrangement, wide: float, high: float, projection: str | None = None
-) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
-    """Return a figure, its panels (inches `wide` × `high`) with their axes' values, and notes on omitted ones."""
-    rows = grid.panels()
-    if len(set(map(len, rows))) > 1:  # if panels lack cells, rows are no table
+    grid: Arrangement, wide: float, high: float, **look: Any
+) -> tuple[Figure, list[tuple[Axes, Mapping[str, Any]]], list[str]]:
+    """Return a figure with a panel (inches `wide` × `high`) for each part of a grid, as `facets` does."""
+    return facets(grid.panels(), grid.columns, wide, high, **look)
+
+
+def facets(
+    rows: Sequence[Sequence[Mapping[str, Any]]],
+    across: str | None,
+    wide: float,
+    high: float,
+    projection: str | None = None,
+    beside: float = 0.0,
+    margin: tuple[float, float] = (0.0, 0.0),
+) -> tuple[Figure, list[tuple[Axes, Mapping[str, Any]]], list[str]]:
+    """Return a figure with titled panels, each with the values of its axes, and notes on omitted ones.
+
+    The panels share their axes, except for those of a projection.
+
+    Args:
+        rows: The values of each panel, row by row. If rows have different columns, panels are wrapped.
+        across: The axis with a column for each value.
+        wide: Width of a panel in inches.
+        high: Height of a panel in inches.
+        projection: Of matplotlib, such as 3d.
+        beside: Inches at the right of each panel for texts.
+        margin: Inches for long tick labels at the left of and below all panels.
+    """
+    if len({tuple(where.get(str(across)) for where in row) for row in rows}) > 1:
         rows = [list(itertools.chain.from_iterable(rows))]
     every = sum(map(len, rows))
     columns = evenly(len(rows[0]), _MOST_PANELS if len(rows) == 1 else _MOST_COLUMNS)
@@ -100,10 +132,92 @@ def lay_out(
     notes = [f"{shown} of {every} panels, evenly over their values; the dataset has all."]
     if len(rows) == 1 and len(rows[0]) > 4:  # a single long row is easier to read wrapped
         rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
-    size = (max(wide * len(rows[0]) + 0.9, 5.2), high * len(rows))
-    figure, panels = _panels(size, list(map(len, rows)), subplot_kw={"projection": projection})
-    places = itertools.chain.from_iterable(rows)
-    return figure, list(zip(panels, places, strict=True)), notes if shown < every else []
+    # Panels that have titles of their own need room for them.
+    between = 0.15 if len(set(map(len, rows))) == 1 else 0.3
+    size = (
+        max((wide + beside + 0.1) * len(rows[0]) + 1.0 + margin[0], 5.2),
+        (high + between) * len(rows) + 0.6 + margin[1],
+    )
+    shared = projection is None
+    look: dict[str, Any] = {"subplot_kw": {"projection": projection}, "sharex": shared, "sharey": shared}
+    figure, axes = _panels(size, list(map(len, rows)), **look)
+    panels = list(zip(axes, itertools.chain.from_iterable(rows), strict=True))
+    title_panels(panels, across, (wide, high), beside)
+    return figure, panels, notes if shown < every else []
+
+
+def title_panels(
+    panels: Panels,
+    columns: str | None,
+    size: tuple[float, float],
+    beside: float = 0.0,
+    text: Callable[[Mapping[str, Any]], str] = panel_title,
+) -> None:
+    """Write values of axes once, above each column and at the right of each row, or above every panel if no table.
+
+    Args:
+        panels: Panels with the values of their axes.
+        columns: The axis with a column for each value.
+        size: Width and height of a panel in inches.
+        beside: Inches of other texts between a panel and the title of its row.
+        text: Returns the text of some values.
+    """
+    above, right = _titles(panels, columns)
+    for axes, where in panels:
+        row, column = _place(axes)
+        if not right:
+            axes.set_title(_wrapped(text(where), size[0]))
+            continue
+        if row == 0:
+            axes.set_title(_wrapped(text(above[column]), size[0]))
+        if column == max(above):
+            look: dict[str, Any] = {
+                "rotation": 270,
+                "ha": "left",
+                "va": "center",
+                "textcoords": "offset points",
+            }
+            axes.annotate(
+                _wrapped(text(right[row]), size[1]), (1, 0.5), (72 * beside + 5, 0), "axes fraction", **look
+            )
+
+
+def _wrapped(text: str, wide: float) -> str:
+    """Break a text to `wide` inches, between values rather than between a name and its value."""
+    parts = text.split(", ")
+    letters = max(12, int(wide * 11))
+    if max(map(len, parts)) < letters:
+        parts = [part.replace(" ", "\u00a0") for part in parts]
+    return textwrap.fill(", ".join(parts), letters).replace("\u00a0", " ")
+
+
+def _titles(panels: Panels, columns: str | None) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Return the values of columns and of rows; none of rows if there is one row, or panels are no table."""
+    above: dict[int, Any] = {}
+    right: dict[int, Any] = {}
+    for axes, where in panels:
+        row, column = _place(axes)
+        of_row = {name: value for name, value in where.items() if name != columns}
+        of_column = {name: value for name, value in where.items() if name == columns}
+        if above.setdefault(column, of_column) != of_column or right.setdefault(row, of_row) != of_row:
+            return {}, {}
+    return above, right if len(right) > 1 else {}
+
+
+def label_edges(panels: Iterable[Axes], x: str, y: str) -> None:
+    """Write axis labels once: of x below each column's lowest panel, of y at the left of each row."""
+    panels = list(panels)
+    lowest = {column: row for row, column in sorted(map(_place, panels))}
+    for axes in panels:
+        row, column = _place(axes)
+        axes.set_xlabel(x if row == lowest[column] else "")
+        axes.set_ylabel(y if column == 0 else "")
+
+
+def _place(axes: Axes) -> tuple[int, int]:
+    """Return row and column of a panel in its grid."""
+    spec = axes.get_subplotspec()
+    return (spec.rowspan.start, spec.colspan.start) if spec else (0, 0)
 
 
 def tiles(
@@ -112,9 +226,9 @@ def tiles(
     high: float,
     margin: tuple[float, float] = (0.4, 0.0),
     least: float = 5.2,
-    sharey: bool = True,
+    sharey: bool | Literal["row"] = True,
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `count` panels, four in a row, sharing the scale of x, and of y with `sharey`.
+    """Return a figure with `count` panels, four in a row, sharing the scale of x, and of y as `sharey` says.
 
     Lengths are in inches: width and height of a panel, the figure's margin around all panels, and its least width.
     """
@@ -238,6 +352,11 @@ def curve_handles(axis: str, values: Sequence[Any], palette: Sequence[Any]) -> l
     ]
 
 
+def colours(count: int) -> list[Colour]:
+    """Return `count` colours, without the ends of the scale, which are faint on white."""
+    return list(sns.color_palette(COLOURS, count))
+
+
 def colour_scale(cells: xr.Dataset) -> Normalize:
     """Return a colour scale from zero to the largest throughput, shared by all panels."""
     largest = float(cells["throughput"].max())
@@ -245,13 +364,18 @@ def colour_scale(cells: xr.Dataset) -> Normalize:
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> None:
-    """Write `name`.png (150 dpi) and `name`.svg into a folder, reproducibly."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with styled({"svg.hashsalt": "tpcsweep"}):
-        figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
+    """Write `name`.png and `name`.svg into a folder, reproducibly."""
+    for suffix in ("png", "svg"):
+        write_figure(figure, Path(folder) / f"{name}.{suffix}")
+
+
+def write_figure(figure: Figure, file: Path) -> None:
+    """Write a figure as PNG (150 dpi), SVG or PDF by the file's suffix, reproducibly; create the folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    nameless = {".png": "Software", ".svg": "Date", ".pdf": "CreationDate"}[file.suffix]
+    with styled({"svg.hashsalt": "tpcsweep", "savefig.dpi": 150, "pdf.fonttype": 42}):
+        figure.savefig(file, metadata={nameless: None})
         figure.set_layout_engine("none")  # the layout is done, and takes a second with many panels
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
 
 def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) -> None:
