@@ -26,6 +26,7 @@ from tpcsweep.data import tables as dataset
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.folding import Folded
 from tpcsweep.data.labels import STATUS, flag_masks
+from tpcsweep.data.places import LIVE_PAGE, RUN_UNDER_WAY
 from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
 from tpcsweep.pages import making
 from tpcsweep.pages.content import page_content
@@ -258,7 +259,7 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded, summary: 
     assert len(soup.find_all("script")) == 3
     assert not soup.select("img, [src], link")
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
-    sweep = {"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}
+    sweep = {"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": "", "live": ""}
     assert parsed(render("overview", comparisons=[], sweeps=[sweep])).find(["img", "script"]) is None
 
 
@@ -320,9 +321,19 @@ def test_sweeps_and_comparisons_are_listed_unreadable_ones_too(folded: Folded, t
     write_text(tmp_path / "against/comparison.json", json.dumps({"summary": "1.2 times as fast"}))
     assert making.comparisons(tmp_path) == []  # without its page there is nothing to link
     write_text(tmp_path / "against/compare.html", "")
+    for name in (LIVE_PAGE, RUN_UNDER_WAY):
+        write_text(tmp_path / "begun" / name, "")
     making.make_overview(tmp_path / "index.html")
     seen = parsed((tmp_path / "index.html").read_text())
-    for text in (f"complete: {CELLS} cells", "tpcsweep page whole", "cannot be read", "1.2 times as fast"):
+    assert seen.find("a", href="begun/live.html")
+    for text in (
+        f"complete: {CELLS} cells",
+        "Gbit/s without a warning",
+        "TCP buffer 4 MiB",
+        "tpcsweep page whole",
+        "cannot be read",
+        "1.2 times as fast",
+    ):
         assert text in seen.get_text()
     assert seen.find("a", href="against/compare.html")
     assert all((tmp_path / str(link["href"])).exists() for link in seen.select("a[href]"))

@@ -18,6 +18,7 @@ from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import value_text
 
 _FILLED = 0.95  # share of the path's bandwidth from which a cell fills the path
+_ALIKE = 2  # factor between throughputs per byte of buffer beyond which the window is not their law
 _SIDES = {"cpu_source": "source_cpu", "cpu_destination": "destination_cpu", "client": "client_cpu"}
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -87,7 +88,10 @@ def _window(held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells, path: f
     here = held & (rtt == worst)
     connections = np.where(np.isfinite(connections), connections, 1.0)
     size = float(np.median(buffer[here]))
-    needed = _FILLED * path / np.median((cells.throughput / (streams * connections * buffer))[here])
+    each = (cells.throughput / (streams * connections * buffer))[here]
+    if each.max() > _ALIKE * each.min():
+        return
+    needed = _FILLED * path / np.median(each)
     best = max(np.flatnonzero(here), key=lambda cell: cells.throughput[cell])
     count = int(streams[best])
     share = f"{here.sum()} of {(judged & (rtt == worst)).sum()} cells{cells.kind}"

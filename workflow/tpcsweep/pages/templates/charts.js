@@ -49,8 +49,7 @@ function panels(rows, places, box) {
   };
 }
 
-/** Marks that tell of a point under the pointer, and what a link on it needs. */
-const linked = row => ({ href: `#cell=${cellText(row)}`, name: describe(row) });
+const linked = { href: row => `#cell=${cellText(row)}`, ariaLabel: row => describe(row) };
 const tips = (rows, channels) => Plot.tip(rows, Plot.pointer({ ...channels, title: describe, maxRadius: 25 }));
 
 /** Throughput over x, a line for each value of another axis, with intervals and the path's rate. */
@@ -59,7 +58,7 @@ function drawLines(rows, places, box) {
   const lines = domain(places.y), known = rows.filter(row => row.mean !== null), line = value(places.y);
   const path = +(d3.max(known, row => row.path) ?? 0), most = +(d3.max(known, row => row.mean) ?? 0);
   const top = 1.1 * Math.max(path < 3 * most ? path : 0, most) || 1;
-  const at = { ...channels, y: "mean", stroke: line, z: line }, each = { ...at, href: row => linked(row).href, ariaLabel: row => linked(row).name };
+  const at = { ...channels, y: "mean", stroke: line, z: line }, each = { ...at, ...linked };
   const marks = [
     Plot.ruleY(d3.groups(known.filter(row => row.path !== null && row.path < top), row => row.path, channels.fx ?? (() => ""), channels.fy ?? (() => "")).flatMap(([, of]) => of.flatMap(([, few]) => few.map(([, group]) => group[0]))),
       { y: "path", ...channels.fx && { fx: channels.fx }, ...channels.fy && { fy: channels.fy }, stroke: "currentColor", strokeDasharray: "5 4", strokeOpacity: .6 }),
@@ -68,8 +67,7 @@ function drawLines(rows, places, box) {
     Plot.line(known, { ...at, strokeWidth: 2 }),
     Plot.line(known.filter(row => row.fitted !== null), { ...at, y: row => Math.min(row.fitted, top), strokeDasharray: "2 4", strokeWidth: 1.2 }),
     Plot.dot(known, { ...each, r: 4, strokeWidth: 1.6, fill: row => row.grade > 1 ? "var(--card)" : line(row) }),
-    Plot.frame({ stroke: "var(--line)" }),
-    tips(known, { ...channels, y: "mean" }),
+    Plot.frame({ stroke: "var(--line)" }), tips(known, { ...channels, y: "mean" }),
   ];
   const width = Math.max(box.clientWidth, 52 + right + columnTexts.length * 110);
   const height = 80 + rowTexts.length * Math.max(120, Math.min(330, 460 / rowTexts.length));
@@ -98,17 +96,16 @@ function drawMap(rows, places, box, show) {
   const spread = row => half(row) === null ? "" : `±${d3.format(".0f")(100 * half(row))} %`;
   const mark = (list, about) => Plot.cell(list, { ...at, pointerEvents: "none", ...about });
   const marks = [
-    Plot.cell(known, { ...at, fill, fillOpacity: row => half(row) > .25 ? .6 : 1, href: row => linked(row).href, ariaLabel: row => linked(row).name }),
-    Plot.cell(rows.filter(row => row.mean === null), { ...at, fill: "url(#none)", href: row => linked(row).href, ariaLabel: row => linked(row).name }),
+    Plot.cell(known, { ...at, fill, fillOpacity: row => half(row) > .25 ? .6 : 1, ...linked }),
+    Plot.cell(rows.filter(row => row.mean === null), { ...at, fill: "url(#none)", ...linked }),
     ...["warning", "invalid"].map((grade, nth) => mark(known.filter(row => row.grade === nth + 2), { fill: `url(#${grade})` })),
     ...written ? [Plot.text(known, { ...channels, y: value(places.y), pointerEvents: "none", fontSize: room < 46 ? 10 : 12, fontWeight: 600, lineHeight: 1.05,
       fill: row => half(row) > .25 && !isDark() ? "#111" : ink(scale.apply(fill(row))), stroke: row => row.grade > 1 ? (ink(scale.apply(fill(row))) === "#111" ? "#fff" : "#111") : "none", strokeWidth: 2,
       text: row => [[show === "limit" && row.limit >= 0 && room >= 52 ? limits[row.limit][3] : "", { fitted: points.fitted, ratio: points.ratio }[show]?.[row.point] ?? points.value[row.point]].filter(Boolean).join(" "), show === "ratio" || show === "fitted" ? "" : spread(row)].filter(Boolean).join("\n") })] : [],
     tips(rows, { ...channels, y: value(places.y) }),
   ];
-  const thinned = up.filter((_, nth) => nth % Math.ceil(up.length / SEVERAL) === 0);
   const chart = plot({ ...options, width, height: 80 + rowTexts.length * (up.length * each + 8), marginLeft: left, x: { ...options.x, type: "band", padding: 0 },
-    y: { label: label(places.y), type: "band", domain: up, reverse: true, ticks: thinned, tickSize: 0, padding: 0, axis: places.y < 0 ? null : "left" }, color, marks }, "group");
+    y: { label: label(places.y), type: "band", domain: up, reverse: true, ticks: up.filter((_, nth) => nth % Math.ceil(up.length / SEVERAL) === 0), tickSize: 0, padding: 0, axis: places.y < 0 ? null : "left" }, color, marks }, "group");
   if (show !== "limit") return { chart, legend: [Plot.legend({ ...LEGEND, color, width: 260 })] };
   const seen = d3.rollups(known.filter(row => row.limit >= 0), of => [of.filter(row => row.grade < 2).length, of.filter(row => row.grade > 1).length], row => row.limit).sort((a, b) => d3.sum(b[1]) - d3.sum(a[1]));
   const entry = ([limit, [well, warned]]) => [`${limits[limit][3]} ${limits[limit][0]} (${well}${warned ? ` + ${warned} with a warning` : ""})`, limits[limit][2]];

@@ -4,8 +4,7 @@
 /** @type {PageData} */
 const data = JSON.parse(document.getElementById("data").textContent);
 const { axes, cells, points, flags, limits, again, plans } = data;
-/** @returns {any} */
-const find = id => document.getElementById(id);
+const find = id => /** @type {any} */ (document.getElementById(id));
 const sizes = axes.map(axis => axis.values.length), repeated = axes.findIndex(axis => axis.repetition);
 const several = d3.range(axes.length).filter(at => sizes[at] > 1 && at !== repeated);
 const strides = without => sizes.map((_, at) => at === without ? 0 : sizes.reduce((all, size, later) => later > at && later !== without ? all * size : all, 1));
@@ -14,7 +13,7 @@ const flat = (at, by) => d3.sum(at, (place, axis) => place * by[axis]);
 const cellOf = (row, repetition) => flat(row.at.map((place, axis) => axis === repeated ? repetition : place), ofCell);
 const cellsOf = row => d3.range(repeated < 0 ? 1 : sizes[repeated]).map(repetition => cellOf(row, repetition));
 const rows = d3.range(points.value.length).map(point => ({
-  point, at: axes.map((_, axis) => axis === repeated ? 0 : Math.floor(point / ofPoint[axis]) % sizes[axis]),
+  point, text: "", at: axes.map((_, axis) => axis === repeated ? 0 : Math.floor(point / ofPoint[axis]) % sizes[axis]),
   mean: amount(points.value[point]), low: amount(points.low[point]), high: amount(points.high[point]), path: amount(points.path[point]), quota: amount(points.quota[point]),
   fitted: points.fitted ? amount(points.fitted[point]) : null, ratio: points.ratio ? amount(points.ratio[point]) : null, limit: points.limit[point], grade: points.grade[point], state: points.state[point],
 }));
@@ -35,18 +34,16 @@ function make(name, about = {}, ...within) {
   return element;
 }
 const named = row => several.map(axis => `${axes[axis].label} ${axes[axis].values[row.at[axis]]}`).join(", ");
-const cellText = row => several.map(axis => encodeURIComponent(axes[axis].values[row.at[axis]])).join(",");
+const cellText = row => row.text ||= several.map(axis => encodeURIComponent(axes[axis].values[row.at[axis]])).join(",");
+const byText = new Map(inside.map(row => [decodeURIComponent(cellText(row)), row]));
 const flagsOf = row => flags.filter(flag => cellsOf(row).some(cell => cells.flags[cell] & flag.mask));
 const between = (low, high) => low === null || high === null || low === high ? "" : `${amount(low) < 0 ? "0" : low} to ${high}`;
 function describe(row) {
   const mean = points.value[row.point], ends = between(points.low[row.point], points.high[row.point]);
   return [named(row), mean === null ? STATES[row.state] : `${mean} Gbit/s${ends ? ` (${ends})` : ""}`,
-    row.limit >= 0 ? `limited by ${limits[row.limit][0]}` : "", row.fitted !== null ? `fitted ${points.fitted[row.point]} Gbit/s` : "",
-    ...row.grade ? flagsOf(row).map(flag => `${flag.grade}: ${flag.words}`) : []].filter(Boolean).join("\n");
+    row.limit >= 0 ? `limited by ${limits[row.limit][0]}` : "", row.fitted !== null ? `fitted ${points.fitted[row.point]} Gbit/s` : "", ...row.grade ? flagsOf(row).map(flag => `${flag.grade}: ${flag.words}`) : []].filter(Boolean).join("\n");
 }
-
 // ---- the state
-
 const VIEWS = { lines: "lines", limit: "map of limits", value: "map of throughput", fitted: "map of the fit", ratio: "fit over measured" };
 const views = Object.keys(VIEWS).filter(view => view === "limit" ? cells.limit.some(limit => limit >= 0) : view === "lines" || view === "value" || points.fitted);
 const axisKeys = { x: data.x, y: data.y, columns: data.columns };
@@ -59,18 +56,16 @@ function places() {
 }
 const view = () => views.includes(state.view) ? state.view : views[0];
 const read = () => { state = Object.fromEntries(new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"))); };
-/** Change the state, and show it: the picture and the table unless only another cell is chosen. @param {Record<string, any>} changes */
+/** Change the state, and draw the parts that show it. @param {Record<string, any>} changes */
 function go(changes) {
   for (const [key, value] of Object.entries(changes)) if (value === null || value === "") delete state[key]; else state[key] = `${value}`;
   history.replaceState(null, "", `#${Object.entries(state).map(([key, value]) => `${key}=${key === "cell" ? value.split(",").map(encodeURIComponent).join(",") : encodeURIComponent(value)}`).join("&")}`);
-  if (Object.keys(changes).every(key => ["cell", "repetition"].includes(key))) return openCell();
-  if (Object.keys(changes).every(key => ["sort", "rows"].includes(key))) return drawTable();
-  if (Object.keys(changes).every(key => key === "finding")) return outline();
-  return show();
+  const only = (...keys) => Object.keys(changes).every(key => keys.includes(key));
+  (only("cell", "repetition") ? openCell : only("sort", "rows") ? drawTable : only("finding") ? outline : show)();
 }
-function show() { drawControls(); drawPicture(); drawTable(); openCell(); }
+const show = () => { drawControls(); drawPicture(); drawTable(); openCell(); };
 function chosen() {
-  const row = state.cell && inside.find(row => decodeURIComponent(cellText(row)) === state.cell);
+  const row = byText.get(state.cell);
   // It begins with the first cell without a warning that is within 2 % of the highest throughput.
   return row || d3.greatest(inside, row => Math.round(50 * (row.mean ?? -1) / highest) - (row.grade > 1 ? 1e6 : 0));
 }
@@ -79,9 +74,7 @@ function filtered() {
   return inside.filter(row => only.every(axis => axes[axis].values[row.at[axis]] === state[`only.${axes[axis].key}`])
     && (!state.limit || limits[row.limit]?.[0] === state.limit) && (!state.flag || (flag ? flagsOf(row).includes(flag) : row.grade < 2)));
 }
-
 // ---- controls, picture and table
-
 /** A select that changes the state. @param {string[][]} options values and texts */
 function select(key, label, options, value) {
   const box = make("select", { name: key }, options.map(([one, text]) => make("option", { value: one, selected: one === value ? "" : null }, text)));
@@ -141,9 +134,7 @@ function drawTable() {
   find("more").hidden = list.length <= most;
   find("more").textContent = `Show more of the ${list.length} settings`;
 }
-
 // ---- a cell
-
 const shell = text => /^[A-Za-z0-9_./=@:,+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 function evidence(cell, width) {
   const shares = cells.shares?.[cell] ?? [], list = shares.map(([limit, percent]) => `${limits[limit][0]} ${percent} %`).join(", ");
@@ -191,9 +182,7 @@ function openCell() {
   link?.setAttribute("tabindex", "0");
   if (view() !== "lines" && link !== document.activeElement) link?.parentNode.append(link); // its outline lies above its neighbours
 }
-
 // ---- what people do
-
 const MOVES = { ArrowLeft: ["x", -1], ArrowRight: ["x", 1], ArrowUp: ["y", 1], ArrowDown: ["y", -1], Home: ["x", -1e9], End: ["x", 1e9] };
 const hrefOf = link => link?.getAttribute("href") ?? "";
 const toPanel = () => { find("cell").focus({ preventScroll: true }); find("cell").scrollIntoView({ block: "nearest" }); };
@@ -206,7 +195,7 @@ document.addEventListener("click", event => {
 });
 find("picture").addEventListener("keydown", event => {
   const row = chosen(), [key, by] = MOVES[event.key] ?? [], axis = key ? places()[key] : -1;
-  if ([" ", "Enter"].includes(event.key) && hrefOf(event.target)) { event.preventDefault(); go({ cell: decodeURIComponent(hrefOf(event.target).slice(6)), repetition: null }); toPanel(); }
+  if ([" ", "Enter"].includes(event.key)) { event.preventDefault(); event.target["dispatchEvent"](new MouseEvent("click", { bubbles: true })); }
   if (!row || !key) return;
   event.preventDefault();
   const at = row.at.map((place, one) => one === axis ? Math.max(0, Math.min(sizes[axis] - 1, place + by)) : place), next = rows[flat(at, ofPoint)];
@@ -243,5 +232,4 @@ addEventListener("hashchange", () => { read(); show(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 let width = innerWidth;
 addEventListener("resize", () => { if (width !== innerWidth) { width = innerWidth; draw(); } });
-// Text is read first: it is painted before charts are made.
-requestAnimationFrame(() => setTimeout(draw));
+requestAnimationFrame(() => setTimeout(draw)); // text is painted before charts are made
