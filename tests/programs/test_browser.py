@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of page in Chromium, used by an outsider on a phone and on a desktop: nothing looks broken."""
+"""Every kind of page, used by an outsider on a phone and on a desktop, and read out: nothing looks broken."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import axe_playwright_python
 import pytest
 from tpcsweep.analysis.history.change_points import find_history
 from tpcsweep.analysis.history.history_page import history_content
@@ -14,8 +16,9 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.pages import making
 from tpcsweep.pages.rendering import render
 
-from tests.support.browser import DESKTOP, PHONE
+from tests.support.browser import DESKTOP, PHONE, SETTLED, visiting
 from tests.support.commands import tpcsweep
+from tests.support.firefox import Marionette, in_firefox
 from tests.support.histories import folded, runs_of, times, weekly
 from tests.support.outsider import broken
 from tests.support.synthetic import write_sweep
@@ -30,6 +33,10 @@ HOLES = {
 }
 PAGES = ["sweep/index.html", "index.html", "history/index.html", "begun/index.html", "alone.html"]
 """A sweep with models, the overview, histories of many runs and of one, and a shipped dataset alone."""
+
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
+VIOLATIONS = "axe.run().then(seen => seen.violations.map(each => `${each.id}: ${each.nodes[0].html}`))"
+"""What axe-core finds wrong for people who cannot see a page, or use a keyboard."""
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +67,28 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_nothing_looks_broken(results: Path, page: str, wide: int) -> None:
     datasets = {"sweep/index.html": results / "sweep/dataset.nc", "alone.html": EXAMPLE}
     assert broken(results / page, wide, datasets.get(page)) == []
+
+
+@pytest.fixture(scope="module")
+def firefox() -> Iterator[Marionette]:
+    with in_firefox() as firefox:
+        yield firefox
+
+
+@pytest.mark.parametrize("page", [*PAGES, "sweep/index.html#view=limit", "alone.html#view=value"])
+def test_axe_finds_no_violation_in_chromium(results: Path, page: str) -> None:
+    path, mark, link = page.partition("#")
+    for dark in (False, True):
+        with visiting(results / path, dark=dark, link=mark + link) as visit:
+            visit.run(AXE)
+            assert visit.run(VIOLATIONS) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_axe_finds_no_violation_in_firefox(results: Path, firefox: Marionette, page: str) -> None:
+    firefox.ask("Navigate", url=(results / page).resolve().as_uri())
+    assert firefox.run(f"await {SETTLED}; {AXE}; return await {VIOLATIONS}") == []
+    drawn = firefox.run(
+        "return [document.querySelectorAll('#picture a').length, document.querySelectorAll('#data').length]"
+    )
+    assert (drawn[0] > 0) == (drawn[1] > 0)

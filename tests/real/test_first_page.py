@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first page in Chromium: its map, its cells, by mouse and keyboard, on a phone, in the dark, and the surface."""
+"""The first page in Chromium: its pictures, its cells, by mouse and keyboard, on a phone, in the dark, and links."""
 
 import re
 from pathlib import Path
@@ -24,39 +24,50 @@ from tests.support.synthetic import FOUR_AXES, write_sweep
 
 KEYS = """() => {
   const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-  const heading = () => document.querySelector("#cell h3").textContent;
-  const first = document.querySelector("td[tabindex='0']"), begun = heading();
+  const heading = () => document.querySelector("#cell h2").textContent;
+  const first = document.querySelector("#picture a[tabindex='0']"), begun = heading();
+  const from = first.getAttribute("href");
   first.focus();
-  press(first, "ArrowRight");
+  press(first, "ArrowLeft");
   press(document.activeElement, "ArrowDown");
-  const at = document.activeElement.dataset.cell, said = document.activeElement.ariaLabel, focused = heading();
+  const at = document.activeElement.getAttribute("href"), label = document.activeElement.ariaLabel, focused = heading();
   press(document.activeElement, "Enter");
   const panel = document.activeElement.id, opened = heading();
   const command = document.querySelector("#cell pre").textContent;
-  const line = document.querySelector("#cell svg .line").getAttribute("d");
+  const line = document.querySelector("#cell svg.goodput .line path").getAttribute("d");
   press(document.activeElement, "Escape");
-  return { begun, from: first.dataset.cell, at, said, focused, panel, opened, command, line,
-    back: document.activeElement.dataset.cell };
+  return { begun, from, at, label, focused, panel, opened, command, line, address: location.hash,
+    back: document.activeElement.getAttribute("href") };
 }"""
 LAYOUT = """() => ({
-  wide: document.scrollingElement.scrollWidth, cells: document.querySelectorAll("td[data-cell]").length })"""
+  wide: document.scrollingElement.scrollWidth, cells: document.querySelectorAll("#picture a").length })"""
 SHOWN = """() => {
   const [one, many] = document.querySelectorAll(".findings button");
   one.click();
-  const first = document.querySelectorAll("td.shown").length;
+  const first = document.querySelectorAll("#picture a.shown").length;
   many.click();
-  const panels = [...document.querySelectorAll(".map")].filter(panel => panel.querySelector("td.shown")).length;
-  return { first, panels };
+  const cells = [...document.querySelectorAll("#picture a.shown")].map(link => link.getAttribute("href"));
+  return { first, panels: new Set(cells.map(cell => cell.split(",").slice(0, 2).join())).size };
 }"""
 EVIDENCE = """() => {
-  const cell = document.querySelector("td[tabindex='0']");
-  cell.focus();
-  const shares = [...document.querySelectorAll("#cell .shares span")];
-  return { letters: document.querySelectorAll(".map td b").length,
+  go({ view: "limit", cell: "1,1,100 ms,1" });
+  return { letters: document.querySelectorAll("#picture [data-mark=text] text").length,
     legend: document.querySelector("#legend").textContent,
-    shares: shares.map(share => share.title), advice: document.querySelector("#cell .advice").textContent,
-    hatched: document.querySelectorAll(".map td.warning").length,
+    shares: document.querySelector("#cell .shares").textContent,
+    advice: document.querySelector("#cell .advice").textContent,
+    hatched: document.querySelectorAll("#picture [fill='url(#warning)'] rect").length,
     cell: document.querySelector("#cell").textContent };
+}"""
+FILTERED = """() => {
+  const count = chosen => document.querySelectorAll(chosen).length;
+  go({ view: "lines", "only.rtt": "50 ms" });
+  const some = [count("#picture a"), count("#table tbody tr"), document.querySelector("#drawn").textContent];
+  go({ "only.rtt": null, columns: "rtt", x: "cores", y: "streams" });
+  const panels = count("#picture [data-mark='fx-axis tick label'] text");
+  go({ columns: null, x: null, y: null, sort: "throughput down" });
+  const column = [...document.querySelectorAll("#table tbody tr td:nth-child(5)")];
+  const rates = column.map(cell => Number(cell.textContent)).filter(Boolean);
+  return { some, panels, sorted: rates.every((rate, at) => !at || rate <= rates[at - 1]), many: rates.length };
 }"""
 PLANNED = """() => {
   const form = document.getElementById("plan"), told = () => document.getElementById("planned").textContent;
@@ -71,10 +82,6 @@ PLANNED = """() => {
 COLOURS = """() => {
   const style = getComputedStyle(document.body);
   return [style.color, style.backgroundColor].map(colour => colour.match(/\\d+/g).slice(0, 3).map(Number));
-}"""
-SURFACE = """() => {
-  document.getElementById("draw").click();
-  return { library: typeof window.Plotly, shown: !document.getElementById("surface").hidden };
 }"""
 
 
@@ -101,34 +108,51 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def seen(first_page: Path) -> dict[str, Any]:
     """What the scripts find that use the page, one after the other, in one browser."""
-    scripts = {"evidence": EVIDENCE, "keys": KEYS, "planned": PLANNED, "shown": SHOWN, "surface": SURFACE}
+    scripts = {"keys": KEYS, "planned": PLANNED, "shown": SHOWN, "evidence": EVIDENCE, "filtered": FILTERED}
     with visiting(first_page) as visit:
         return {name: visit.run(script) for name, script in scripts.items()}
 
 
 def test_arrows_move_enter_opens_and_escape_returns(seen: dict[str, Any]) -> None:
     keys = seen["keys"]
-    assert int(keys["at"]) - int(keys["from"]) == 1 - 4  # a stream more, and the RTT before
-    assert keys["focused"] == keys["opened"]
-    assert "RTT 50 ms, streams 2" in keys["said"] and "Gbit/s" in keys["said"]
-    assert keys["panel"] == "cell" and keys["opened"].endswith("RTT 50 ms, streams 2") != keys["begun"]
+    (rtt, streams), (rtt_before, streams_before) = (
+        each.split(",")[2:4] for each in (keys["at"], keys["from"])
+    )
+    assert int(streams) * 2 == int(streams_before) and float(rtt.split("%")[0]) <= float(
+        rtt_before.split("%")[0]
+    )
+    assert keys["focused"] == keys["opened"] != keys["begun"]
+    assert "streams" in keys["label"] and "Gbit/s" in keys["label"]
+    assert keys["panel"] == "cell" and keys["address"] == keys["back"] == keys["at"]
     assert keys["command"].startswith("rm -f results/demo/cells/origins=")
-    assert keys["command"].endswith("rtt=50/streams=2/repetition=1.json && snakemake")
-    assert keys["line"].startswith("M") and keys["back"] == keys["at"]
+    assert keys["command"].endswith("/repetition=1.json && snakemake")
+    assert keys["line"].startswith("M")
 
 
-def test_cells_of_a_finding_and_the_surface_are_shown_when_asked_for(seen: dict[str, Any]) -> None:
+def test_cells_of_a_finding_are_outlined_when_asked_for(seen: dict[str, Any]) -> None:
     assert seen["shown"]["first"] > 1 and seen["shown"]["panels"] == 4
-    assert seen["surface"] == {"library": "object", "shown": True}
+
+
+def test_filters_of_the_table_and_places_of_axes_change_the_picture(seen: dict[str, Any]) -> None:
+    filtered = seen["filtered"]
+    assert filtered["some"] == [14, 16, "16 of 64 settings, by the filters of the table."]
+    assert filtered["panels"] == 4 and filtered["sorted"] and filtered["many"] > 50
 
 
 def test_a_cell_shows_its_evidence_and_what_to_change(seen: dict[str, Any]) -> None:
     evidence = seen["evidence"]
-    assert evidence["letters"] == 62 and "W" in evidence["legend"] and "TCP's window" in evidence["legend"]
-    assert evidence["shares"] == ["TCP's window 70 %", "the path's bandwidth 30 %"]
+    assert evidence["letters"] == 62 and "W TCP's window" in evidence["legend"]
+    assert evidence["shares"] == "Shares of its time: TCP's window 70 %, the path's bandwidth 30 %."
     assert re.match(r"More streams \(2 instead of 1\): [\d.]+ times from here \(", evidence["advice"])
     assert "Limited by TCP's window for 70 % of its time: TCP's windows were too small" in evidence["cell"]
     assert evidence["hatched"] == 4
+
+
+def test_a_link_leads_to_a_cell_in_a_view(first_page: Path) -> None:
+    with visiting(first_page, link="#view=value&cell=2,1,20%20ms,4") as visit:
+        heading = visit.run("document.querySelector('#cell h2').textContent")
+        assert heading == "origins 2, cores 1, RTT 20 ms, streams 4"
+        assert visit.run("document.querySelector('#choices input:checked').value") == "value"
 
 
 def test_a_target_is_answered_on_the_page(seen: dict[str, Any]) -> None:
@@ -141,7 +165,7 @@ def test_nothing_is_wider_than_a_phone(first_page: Path) -> None:
     with visiting(first_page, PHONE) as visit:
         layout = visit.run(LAYOUT)
     assert layout["wide"] <= PHONE
-    assert layout["cells"] == 64
+    assert layout["cells"] == 62
 
 
 def test_the_page_is_dark_on_request(first_page: Path) -> None:

@@ -56,7 +56,7 @@ class Visit:
 
 
 @contextlib.contextmanager
-def visiting(page: Path, wide: int = DESKTOP, *, dark: bool = False) -> Iterator[Visit]:
+def visiting(page: Path, wide: int = DESKTOP, *, dark: bool = False, link: str = "") -> Iterator[Visit]:
     """Open a page in a Chromium of its own, in a window of a width; visits end before the next one begins."""
     with sync_playwright() as playwright, contextlib.ExitStack() as stack:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", timeout=PATIENCE)
@@ -72,7 +72,7 @@ def visiting(page: Path, wide: int = DESKTOP, *, dark: bool = False) -> Iterator
         opened.on("console", visit.console)
         opened.on("pageerror", lambda error: visit.errors.append(f"exception: {error}"))
         opened.on("requestfailed", lambda asked: visit.errors.append(f"not loaded: {asked.url[:200]}"))
-        opened.goto(page.resolve().as_uri())
+        opened.goto(page.resolve().as_uri() + link)
         opened.evaluate(SETTLED)
         yield visit
 

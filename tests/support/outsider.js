@@ -10,24 +10,14 @@ window.outsider = {
         if ((element instanceof SVGElement || read.includes(name)) && slip.test(value)) found.push(`${element.localName} ${name}="${value}"`);
     return [...new Set(found)].map(text => text.slice(0, 200));
   },
-  /** Choose every cell of the map, with each of its repetitions: its number, whether its chart has a line, and slips. */
+  /** Choose every cell, with each of its repetitions: its number, whether its chart has a line, and slips. */
   cells() {
-    const panel = document.getElementById("cell");
-    const seen = (cell, repetition) => {
-      const line = panel.querySelector("svg .line");
-      return { cell, repetition, drawn: line ? line.getTotalLength() > 0 : null, slips: this.slips(panel),
-        without: /No time series/.test(panel.innerText) };
-    };
-    return [...document.querySelectorAll(".map td[data-cell]:not(.outside)")].flatMap(td => {
-      td.click();
-      const cell = Number(td.dataset.cell), count = panel.querySelectorAll("select option").length;
-      return Array.from({ length: Math.max(1, count) }, (_, repetition) => {
-        if (count) {
-          panel.querySelector("select").value = repetition;
-          panel.querySelector("select").dispatchEvent(new Event("change"));
-        }
-        return seen(cell, repetition);
-      });
-    });
+    const panel = document.getElementById("cell"), repetitions = repeated < 0 ? 1 : sizes[repeated];
+    return inside.flatMap(row => Array.from({ length: repetitions }, (_, repetition) => {
+      go({ cell: decodeURIComponent(cellText(row)), repetition: repeated < 0 ? null : axes[repeated].values[repetition] });
+      const lines = [...panel.querySelectorAll("svg.goodput .line path, svg.goodput [data-mark=dot] circle")];
+      return { cell: cellOf(row, 0), repetition, drawn: lines.length ? lines.some(line => line.getTotalLength() > 0) : null,
+        slips: this.slips(panel), without: /No time series/.test(panel.innerText) };
+    }));
   },
 };

@@ -11,12 +11,12 @@ from tpcsweep.data.opening import load
 from tpcsweep.sweeps.sweep import REPETITION
 
 from tests.support.browser import Visit, visiting
-from tests.support.pictures import hues, pixels
 
 EYES = Path(__file__).with_suffix(".js").read_text()
-CELLS = ".map td[data-cell]:not(.outside)"
+CELLS = "#picture a"
 CLICKED = 5  # cells in each view that the mouse points at and clicks; a script chooses every cell
 KEYS = ["ArrowRight", "ArrowUp", "Enter", "Escape", "End", "ArrowDown", " ", "Escape", "Home"]
+VALUES = "options => options.map(option => option.value)"
 TARGETS, RTTS = ["0.001", "0.3", "99", ""], ["0", "20", "5000", ""]
 """Questions to the planner: throughputs in Gbit/s and RTTs in ms."""
 
@@ -38,7 +38,7 @@ def broken(page: Path, wide: int, dataset: Path | None = None) -> list[str]:
                 control.click()
                 outsider.look(f"clicking {name}")
         outsider.ask_planner()
-        outsider.draw_surface()
+        outsider.try_selects()
         return list(dict.fromkeys(outsider.faults))
 
 
@@ -70,9 +70,9 @@ class Outsider:
 
     def point_at_some(self, cells: Sequence[Locator]) -> None:
         for place in {round(share * (len(cells) - 1)) for share in np.linspace(0, 1, CLICKED)}:
-            cells[place].hover()
+            cells[place].hover(force=True)
             self.look("pointing at a cell")
-            cells[place].click()
+            cells[place].click(force=True)
             self.look("clicking a cell")
 
     def open_cells(self, sampled: xr.DataArray) -> None:
@@ -109,13 +109,17 @@ class Outsider:
                 self.faults.append(f"no answer for {target!r} at {rtt!r}")
             self.look(f"asking for {target!r} at {rtt!r}")
 
-    def draw_surface(self) -> None:
-        button = self.page.locator("#draw")
-        if not button.count():
-            return
-        button.click()
-        said = self.page.locator("#drawn").inner_text()
-        self.look("drawing the surface")
-        box = self.page.locator("#surface")
-        if "cannot" in said or (box.is_visible() and not hues(pixels(box.screenshot()))):
-            self.faults.append(f"no surface: {said}")
+    def try_selects(self) -> None:
+        """Put every axis on every place, and filter by every axis, limit and flag."""
+        for form in ("#choices", "#filters"):
+            names = [each.get_attribute("name") for each in self.page.locator(f"{form} select").all()]
+            for name in names:
+                box = self.page.locator(f'{form} select[name="{name}"]')
+                usual = box.input_value()
+                values = box.locator("option").evaluate_all(VALUES)
+                for value in dict.fromkeys((*values[:CLICKED], usual)):
+                    box.select_option(value)
+                    self.look(f"choosing {value!r} as {name}")
+        for head in self.page.locator("#table th button").all():
+            head.click()
+            self.look("sorting")

@@ -2,8 +2,10 @@
 """Pages: their sentences are true of the data, text stays text, and the first one bears 10⁴ cells."""
 
 import base64
+import hashlib
 import json
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from tpcsweep.data import tables as dataset
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.folding import Folded
 from tpcsweep.data.labels import STATUS, flag_masks
+from tpcsweep.data.places import LIVE_PAGE, RUN_UNDER_WAY
 from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
 from tpcsweep.pages import making
 from tpcsweep.pages.content import page_content
@@ -32,11 +35,12 @@ from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.pages.figures.panels import as_table, as_text
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
-from tpcsweep.pages.rendering import as_json, percent, render
+from tpcsweep.pages.rendering import LIBRARIES, as_json, percent, render
 
 from tests.support.large import large
 from tests.support.projects import study_of
 from tests.support.synthetic import write_sweep
+from tests.support.workflow import ROOT
 
 AXES = {"cores": [1.0, 2.0], "rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
 CELLS = 12
@@ -116,6 +120,27 @@ def test_limits_are_named_with_their_region_and_remedy(summary: xr.Dataset) -> N
     assert any(text.startswith(f"{cpu}\nMore cores at the destination: ") for text in told)
     window = "TCP's window limits 8 of 12 cells, among them all 6 with 2 cores."
     assert any(text.startswith(window) for text in told)
+
+
+def test_the_answer_names_what_fills_the_path(folded: Folded, summary: xr.Dataset) -> None:
+    summary["limit"][:] = "bandwidth"
+    summary["throughput"][:] = 0.99
+    assert content(folded, summary)["answer"] == "The path of 1 Gbit/s limits every cell (12)."
+    far = {"rtt": 50.0}
+    summary["limit"].loc[far] = "window"
+    summary["throughput"].loc[far] = 0.1 * summary["streams"]
+    told = content(folded, summary)["answer"]
+    # 0.1 Gbit/s for each stream with 4 MiB: 0.95 Gbit/s takes 9.5 streams, or 38 MiB in one.
+    assert told.startswith(
+        "At RTT 50 ms, TCP's window of 4 MiB limits 6 of 6 cells: 10 streams, or one with 38 MiB, fill 1 Gbit/s if "
+        "nothing else limits; measured: 4 streams 0.4 Gbit/s. What helps: more streams, 2 times here ("
+    )
+    summary["limit"].loc[far] = "cpu_destination"
+    summary["destination_cpu"] = summary["throughput"] * 0.5
+    assert (
+        "limits 6 of 12 cells: it takes 0.5 cores for each Gbit/s; measured: at most 0.4"
+        in content(folded, summary)["answer"]
+    )
 
 
 def test_an_effect_is_the_mean_over_settings_with_its_interval(summary: xr.Dataset) -> None:
@@ -234,18 +259,30 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded, summary: 
     assert len(soup.find_all("script")) == 3
     assert not soup.select("img, [src], link")
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
-    sweep = {"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}
+    sweep = {"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": "", "live": ""}
     assert parsed(render("overview", comparisons=[], sweeps=[sweep])).find(["img", "script"]) is None
 
 
 def test_a_series_is_kept_as_means(folded: Folded) -> None:
-    made = content(folded, folded.summary)["data"]["series"]
+    series = content(folded, folded.summary)["data"]["series"]
+    made = series | series["quantities"][0]
+    assert [each["key"] for each in series["quantities"]] == ["goodput", "source_cpu", "destination_cpu"]
     levels = np.frombuffer(base64.b64decode(made["bytes"]), np.uint8).reshape(CELLS, made["points"])
     goodput = folded.samples.goodput.values.reshape(CELLS, -1)
     assert made["points"] == goodput.shape[1]
     assert made["step"] * made["points"] == pytest.approx(float(folded.samples.time[-1]))
     again = levels / 254 * np.array(made["top"], float)[:, None]
     assert np.nanmax(np.abs(again - goodput)) <= np.nanmax(goodput) / 150
+
+
+def test_libraries_are_those_of_the_lock() -> None:
+    libraries = tomllib.loads((LIBRARIES / "libraries.toml").read_text())["library"]
+    locked = json.loads((ROOT / "envs/npm/package-lock.json").read_text())["packages"]
+    for each in libraries:
+        assert hashlib.sha256((LIBRARIES / each["file"]).read_bytes()).hexdigest() == each["sha256"]
+        assert locked[f"node_modules/{each['package']}"]["version"] == each["version"]
+        assert each["file"] in (LIBRARIES / "LICENSE.txt").read_text()
+    assert {each["file"] for each in libraries} == {file.name for file in LIBRARIES.glob("*.js")}
 
 
 def test_some_of_very_many_cells_are_not_none() -> None:
@@ -284,9 +321,19 @@ def test_sweeps_and_comparisons_are_listed_unreadable_ones_too(folded: Folded, t
     write_text(tmp_path / "against/comparison.json", json.dumps({"summary": "1.2 times as fast"}))
     assert making.comparisons(tmp_path) == []  # without its page there is nothing to link
     write_text(tmp_path / "against/compare.html", "")
+    for name in (LIVE_PAGE, RUN_UNDER_WAY):
+        write_text(tmp_path / "begun" / name, "")
     making.make_overview(tmp_path / "index.html")
     seen = parsed((tmp_path / "index.html").read_text())
-    for text in (f"complete: {CELLS} cells", "tpcsweep page whole", "cannot be read", "1.2 times as fast"):
+    assert seen.find("a", href="begun/live.html")
+    for text in (
+        f"complete: {CELLS} cells",
+        "Gbit/s without a warning",
+        "TCP buffer 4 MiB",
+        "tpcsweep page whole",
+        "cannot be read",
+        "1.2 times as fast",
+    ):
         assert text in seen.get_text()
     assert seen.find("a", href="against/compare.html")
     assert all((tmp_path / str(link["href"])).exists() for link in seen.select("a[href]"))

@@ -21,6 +21,8 @@ FILES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     (PACKAGE / "data/results.toml").read_text(encoding="utf-8")
 )
 """Files of a results folder that a page links, and that a crate contains."""
+LIVE_PAGE, RUN_UNDER_WAY = "live.html", ".live"
+"""Page of a run under way, and the file with its cells, which a folder of results has until the run ends."""
 _LISTED = 8  # datasets that an error lists
 
 

@@ -5,57 +5,51 @@ Numbers are texts, so that they are rounded once. With very many cells, series a
 listed, so that a page of 10⁴ cells has less than 10 MB; the dataset has everything.
 """
 
-import base64
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import between, short
+from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.data.flags import FLAGS, GRADES, graded
 from tpcsweep.data.labels import STATUS, data_origin, declared_coordinates, flag_masks, flagged
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
+from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import Cells, doubtful, grid_cells
 from tpcsweep.pages.contract import (
     Again,
     Axis,
     CellColumns,
+    Change,
     Distinct,
     FlagWords,
-    Numbered,
     PageData,
     Points,
-    Series,
-    Texts,
-    Transfers,
 )
 from tpcsweep.pages.figures.axis_labels import name_text
 from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.pages.figures.panel_grid import arrange_axes
-from tpcsweep.pages.findings import Change, disturbance, findings
-from tpcsweep.pages.gains import Forecast, Gains, gains
+from tpcsweep.pages.figures.panel_grid import arrange, arrange_axes
+from tpcsweep.pages.findings import Change as Effect
+from tpcsweep.pages.findings import disturbance, enough, findings
+from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.pages.remedies import Remedies
+from tpcsweep.pages.series import as_texts, cell_series, first_transfers, numbered
 from tpcsweep.sweeps.parameters import value_text
 from tpcsweep.sweeps.sweep import REPETITION, cell_paths
 
-SERIES_BYTES = 1_500_000  # bytes of all cells' series together, before encoding as text
-_FINEST, _COARSEST = 160, 24
-"""Points of a cell's series: at most the width of a chart, and no series at all below the smaller number."""
-MOST_TRANSFERS = 40_000  # of all cells together
-_GAP = 255  # byte of a point without a sample; those below it are levels
-_NO_SAMPLES = "No time series: the cell has no samples."
-_TOO_LARGE = "The page is too large for time series; the dataset has them."
 _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu", "machine_cpu"),
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
 )
 """Figures of a cell in addition to its throughput, if any cell has them."""
+_NOT_MEASURED, _OK, _FAILED, _OUTSIDE = range(4)
+"""States of a setting on the page: those of a cell, and outside of the sweep."""
 _OF_CLAIMS = ("published", "source", "verdict", "reason")
+_SETTINGS = ("bandwidth", "tcp_buffer", "file_size", "tool", "copy_mode", "mtu", "congestion_control")
 _FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
@@ -76,12 +70,19 @@ def page_content(
     or "". `exists` returns whether a path from the page's folder exists.
     """
     gained = gains(summary, forecast.fitted) if forecast else None
+    cells = grid_cells(summary)
+    remedies = Remedies(cells, gained)
     return {
         "about": dataset_facts(summary),
         "partial": str(summary.attrs.get("partial", "")),
         "banner": disturbance(summary),
+        "answer": answer(summary, cells, remedies) if enough(cells, summary) else "",
         "findings": [
-            {"text": found.text, "cells": list(found.cells), "changes": _changes(found.changes)}
+            {
+                "text": found.text,
+                "cells": list(found.cells),
+                "changes": [_change(change) for change in found.changes],
+            }
             for found in findings(summary, gained)
         ],
         "doubts": _doubts(summary),
@@ -89,7 +90,7 @@ def page_content(
         "models": forecast.section if forecast else None,
         "overview": overview,
         "files": [{"path": path, "what": what} for path, what in files],
-        "data": _page_data(summary, samples, transfers, forecast, gained, exists),
+        "data": _page_data(summary, samples, transfers, forecast, _columns(summary, cells, remedies), exists),
     }
 
 
@@ -98,7 +99,7 @@ def _page_data(
     samples: xr.Dataset,
     transfers: xr.Dataset,
     forecast: Forecast | None,
-    gained: Gains | None,
+    columns: CellColumns,
     exists: Callable[[str], bool],
 ) -> PageData:
     dimensions = [str(name) for name in summary["throughput"].dims]
@@ -107,7 +108,7 @@ def _page_data(
         "axes": [_axis(summary[name]) for name in dimensions],
         "x": -1 if places.x is None else dimensions.index(places.x),
         "y": -1 if places.y is None else dimensions.index(places.y),
-        "facets": [dimensions.index(name) for name in (*places.rows, places.columns) if name is not None],
+        "columns": -1 if places.columns is None else dimensions.index(places.columns),
         "flags": [
             {**_flag(flag), "mask": mask} for flag, mask in flag_masks(summary).items() if flag in FLAGS
         ],
@@ -115,33 +116,28 @@ def _page_data(
             (LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name])
             for name, meaning in LIMITS.items()
         ],
-        "cells": _columns(summary, grid_cells(summary), gained),
-        "points": _points(summary, forecast),
+        "cells": columns,
+        "points": _points(summary, _outside(summary), forecast),
         "plans": forecast.section["plans"] if forecast else None,
-        "series": _series(summary, samples),
-        "transfers": _transfers(transfers, summary["throughput"].size),
+        "series": cell_series(summary, samples),
+        "transfers": first_transfers(transfers, summary["throughput"].size),
         "again": _again(summary, exists),
     }
 
 
-def _changes(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """Return the rows of a table of changes, each with the ends of a bar in % of a width that is centred on 1."""
-    ends = np.array([(each.low, each.ratio, each.high) for each in changes])
-    most = np.nanmax(np.abs(np.log(ends)), initial=np.log(2))
-    return [
-        {
-            "words": each.words,
-            "ratio": short(each.ratio, 2),
-            "interval": between(each.low, each.high, 2) if known else "",
-            "pairs": each.pairs,
-            "bar": [f"{place:.1f}" for place in 50 + 50 * np.log([each.low, each.high]) / most]
-            if known
-            else [],
-            "at": f"{50 + 50 * math.log(each.ratio) / most:.1f}",
-        }
-        for each in changes
-        for known in [math.isfinite(each.low)]
-    ]
+def _change(change: Effect) -> Change:
+    known = math.isfinite(change.low)
+    times, interval = short(change.ratio, 2), between(change.low, change.high, 2) if known else ""
+    return {
+        "words": change.words,
+        "ratio": change.ratio,
+        "low": change.low if known else None,
+        "high": change.high if known else None,
+        "times": times,
+        "interval": interval,
+        "pairs": change.pairs,
+        "text": f"{times} times ({', '.join(filter(None, (interval, counted(change.pairs, 'pair'))))})",
+    }
 
 
 def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
@@ -153,9 +149,16 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     loud = doubtful(summary).reshape(status.shape)
     invalid = flagged(summary, *graded(FLAGS, "invalid")).values
     ok = status == STATUS.index("ok")
+    counts = {
+        "without warnings": ok & ~loud,
+        "with warnings": ok & loud & ~invalid,
+        "invalid": ok & invalid,
+        "failed": status == STATUS.index("failed"),
+        "not measured": ~measured,
+    }
     return {
         "name": str(attributes["sweep"]),
-        "made": data_origin(summary),
+        "made": _origin(summary),
         "simulated": attributes["testbed_kind"] == "simulation",
         "from": str(attributes["measured_from"]),
         "until": str(attributes["measured_until"]),
@@ -163,14 +166,15 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
             *([name, str(attributes[name])] for name in _FACTS if attributes.get(name)),
             *([name_text(name), value_text(name, math.nan)] for name in undeclared),
         ],
+        "description": str(attributes.get("description", "")),
+        "settings": _settings(summary),
         "comment": str(attributes.get("comment", "")),
         "references": str(attributes.get("references", "")),
         "count": int(status.size),
-        "ok": int((ok & ~loud).sum()),
-        "warned": int((ok & loud & ~invalid).sum()),
-        "invalid": int((ok & invalid).sum()),
-        "failed": int((status == STATUS.index("failed")).sum()),
-        "missing": int((status == STATUS.index("not_measured")).sum()),
+        "state": f"{counted(status.size, 'cell')}: "
+        + ", ".join(f"{int(which.sum())} {words}" for words, which in counts.items() if which.any()),
+        "failed": int(counts["failed"].sum()),
+        "missing": int(counts["not measured"].sum()),
         "flagged": int((loud & measured).sum()),
         "measured": int(measured.sum()),
     }
@@ -195,30 +199,56 @@ def sparkline(summary: xr.Dataset) -> dict[str, str]:
     }
 
 
+def _origin(summary: xr.Dataset) -> str:
+    """Return the origin of the throughput, with the machine of network namespaces."""
+    host, origin = summary.attrs.get("host"), data_origin(summary)
+    in_namespaces = host and summary.attrs["testbed_kind"] == "netns"
+    return f"{origin}: network namespaces on host {host}" if in_namespaces else origin
+
+
+def _settings(summary: xr.Dataset) -> list[str]:
+    """Return the settings that all cells share and the length of cells, for one line; axes name the others."""
+    fixed = {
+        name: value_text(name, summary[name].item())
+        for name in _SETTINGS
+        if name in summary.coords and not summary[name].ndim
+    }
+    names = {
+        "bandwidth": "path {}",
+        "tcp_buffer": "TCP buffer {}",
+        "file_size": "files of {}",
+        "mtu": "MTU {}",
+    }
+    lengths = summary["duration"].values if "duration" in summary else np.array([])
+    length = f"cells of {short(float(np.nanmedian(lengths)), 2)} s" if np.isfinite(lengths).any() else ""
+    return [*filter(None, (*(names.get(name, "{}").format(text) for name, text in fixed.items()), length))]
+
+
 def _axis(values: xr.DataArray) -> Axis:
     name = str(values.name)
     return {
+        "key": name,
         "label": name_text(name),
         "repetition": name == REPETITION,
         "values": [value_text(name, value) for value in values.values.tolist()],
     }
 
 
-def _columns(summary: xr.Dataset, cells: Cells, gained: Gains | None) -> CellColumns:
+def _columns(summary: xr.Dataset, cells: Cells, remedies: Remedies) -> CellColumns:
     messages = summary["message"].values.ravel()
-    shown = {name: _texts(summary[name]) for name in _SHOWN if name in summary}
+    shown = {name: as_texts(summary[name]) for name in _SHOWN if name in summary}
     ok = (summary["status"] == STATUS.index("ok")).values
     return {
-        "value": _texts(summary["throughput"].where(ok)),
-        "low": _texts(summary["throughput_low"].where(ok)),
-        "high": _texts(summary["throughput_high"].where(ok)),
+        "value": as_texts(summary["throughput"].where(ok)),
+        "low": as_texts(summary["throughput_low"].where(ok)),
+        "high": as_texts(summary["throughput_high"].where(ok)),
         "status": summary["status"].values.ravel().tolist(),
         "flags": summary["flags"].values.ravel().tolist(),
         "limit": _limit_places(summary["limit"].values.ravel()),
         "second": _limit_places(cells.second),
         "shares": _shares(summary),
-        "advice": _distinct([*Remedies(cells, gained).of_cells()]),
-        "message": _numbered(messages),
+        "advice": _distinct([*remedies.of_cells()]),
+        "message": numbered(messages),
         "figures": [
             {
                 "key": name,
@@ -252,80 +282,55 @@ def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
     ]
 
 
-def _points(summary: xr.Dataset, forecast: Forecast | None) -> Points:
-    mean = summary["throughput"].where(summary["status"] == STATUS.index("ok")).mean(REPETITION)
-    if forecast is None:
-        return {"value": _texts(mean), "fitted": None, "ratio": None}
-    fitted = forecast.fitted.transpose(*mean.dims)
-    return {"value": _texts(mean), "fitted": _texts(fitted), "ratio": _texts(fitted / mean.where(mean > 0))}
+def _points(summary: xr.Dataset, outside: NDArray[np.bool_], forecast: Forecast | None) -> Points:
+    """Return the columns of settings: each is the mean over its repetitions, with the ends of all their intervals."""
+    combined = arrange(summary).cells
+    mean = combined["throughput"]
+    grades = np.maximum.reduce(
+        [
+            flagged(summary, flag).any(REPETITION).values * (1 + GRADES.index(known.grade))
+            for flag, known in FLAGS.items()
+        ]
+    )
+    lacking = np.where(combined["failed"].values, _FAILED, _NOT_MEASURED)
+    lacking[
+        outside.reshape(summary["throughput"].shape).all(summary["throughput"].get_axis_num(REPETITION))
+    ] = _OUTSIDE
+    fitted = forecast.fitted.transpose(*mean.dims) if forecast else None
+    path, quota = (_setting(summary, name, mean) for name in ("bandwidth", "cores"))
+    return {
+        "value": as_texts(mean),
+        "low": as_texts(combined["low"]),
+        "high": as_texts(combined["high"]),
+        "state": np.where(np.isfinite(mean), _OK, lacking).ravel().tolist(),
+        "grade": grades.ravel().tolist(),
+        "limit": _frequent_limits(summary),
+        "path": as_texts(path),
+        "quota": as_texts(quota),
+        "fitted": None if fitted is None else as_texts(fitted),
+        "ratio": None if fitted is None else as_texts(fitted / mean.where(mean > 0)),
+    }
+
+
+def _setting(summary: xr.Dataset, name: str, mean: xr.DataArray) -> xr.DataArray:
+    """Return a parameter of each setting: an axis, a coordinate, or NaN."""
+    values: xr.DataArray = summary.coords.get(name, xr.DataArray(np.nan))
+    known = values if values.dtype.kind in "iuf" else xr.DataArray(np.nan)
+    return known.broadcast_like(mean).transpose(*mean.dims)
+
+
+def _frequent_limits(summary: xr.Dataset) -> list[int]:
+    """Return the place of the limit that most of a setting's successful repetitions share, or -1."""
+    places = np.reshape(_limit_places(summary["limit"].values.ravel()), summary["limit"].shape)
+    places[(summary["status"] != STATUS.index("ok")).values] = -1
+    axis = summary["limit"].get_axis_num(REPETITION)
+    votes = np.stack([(places == place).sum(axis) for place in range(len(LIMITS))])
+    return np.where(votes.any(axis=0), votes.argmax(axis=0), -1).ravel().tolist()
 
 
 def _distinct(texts: Sequence[str]) -> Distinct:
     number = {text: at for at, text in enumerate(dict.fromkeys(texts))}
     return {"texts": list(number), "at": [number[text] for text in texts]}
-
-
-def _texts(values: ArrayLike) -> Texts:
-    return [short(value) if math.isfinite(value) else None for value in np.ravel(values).tolist()]
-
-
-def _numbered(texts: Iterable[object]) -> Numbered:
-    return [(at, str(text)) for at, text in enumerate(texts) if text]
-
-
-def _series(summary: xr.Dataset, samples: xr.Dataset) -> Series:
-    """Return each cell's goodput as bytes: means over equal times, scaled from zero to the cell's maximum."""
-    cells, times = summary["throughput"].size, samples.sizes.get("time", 0)
-    points = min(_FINEST, times, SERIES_BYTES // max(cells, 1))
-    if points < min(_COARSEST, max(times, 1)) or not times:
-        absent = _TOO_LARGE if times else _NO_SAMPLES
-        return {
-            "points": 0,
-            "step": 0.0,
-            "step_text": "",
-            "top": [],
-            "gap": _GAP,
-            "bytes": "",
-            "absent": absent,
-        }
-    goodput = samples["goodput"]
-    flat = goodput.transpose(*summary["throughput"].dims, "time")
-    # One part of the grid at a time, because all samples of many cells would exceed the memory.
-    parts = (flat.isel({flat.dims[0]: first}).values.reshape(-1, times) for first in range(flat.shape[0]))
-    bins = np.arange(times) * points // times
-    means = np.concatenate([pd.DataFrame(part.T).groupby(bins).mean().T for part in parts])
-    top = np.nan_to_num(means).max(axis=1)
-    levels = np.rint(means / np.where(top > 0, top, 1)[:, None] * (_GAP - 1))
-    coded = np.nan_to_num(levels, nan=_GAP).astype(np.uint8)
-    step = float(samples["time"].values[-1]) / points
-    return {
-        "points": points,
-        "step": step,
-        "step_text": short(step),
-        "top": _texts(top),
-        "gap": _GAP,
-        "bytes": base64.b64encode(coded.tobytes()).decode(),
-        "absent": _NO_SAMPLES,
-    }
-
-
-def _transfers(transfers: xr.Dataset, cells: int) -> Transfers:
-    """Return the first transfers of each cell in the order of their starts, and the number of transfers."""
-    names = ["cell", "stream", "start", "end", "rate", "ok", "message"]
-    rows = transfers[names].to_dataframe().sort_values(["cell", "start"])
-    counts = np.bincount(rows["cell"].astype(int), minlength=cells)
-    most = max(2, MOST_TRANSFERS // max(int((counts > 0).sum()), 1))
-    kept = rows.groupby("cell").head(most)
-    return {
-        "counts": counts.tolist(),
-        "most": most,
-        "stream": kept["stream"].astype(int).tolist(),
-        "ok": kept["ok"].astype(int).tolist(),
-        "start": _texts(kept["start"]),
-        "end": _texts(kept["end"]),
-        "rate": _texts(kept["rate"]),
-        "message": _numbered(kept["message"]),
-    }
 
 
 def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
@@ -339,6 +344,13 @@ def _flag(flag: str) -> FlagWords:
     return {"grade": known.grade, "words": known.label, "meaning": known.meaning}
 
 
+def _outside(summary: xr.Dataset) -> NDArray[np.bool_]:
+    """Return which cells of the flattened grid the sweep excludes."""
+    outside = np.zeros(summary["throughput"].size, bool)
+    outside[np.ravel(summary.attrs.get("excluded", [])).astype(int)] = True
+    return outside
+
+
 def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> Again | None:
     if "command" not in summary.attrs:
         return None
@@ -349,7 +361,7 @@ def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> Again | None:
         cell_paths(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
         for place in itertools.product(*values)
     ]
-    for at in np.ravel(summary.attrs.get("excluded", [])).astype(int):
+    for at in np.flatnonzero(_outside(summary)):
         paths[at] = "", ""
     deployments = _distinct([deployment for deployment, _ in paths])
     return {

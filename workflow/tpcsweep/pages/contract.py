@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that a sweep's page hands to its script: every name that `pages/templates/page.js` may read.
+"""Data that a sweep's page hands to its scripts: every name that the scripts in `pages/templates` may read.
 
-The script reads these names only, and a name that is missing here is an error there. Columns have one value for each
-cell of the flattened grid, or for each point, which is a cell without its repetition. Numbers are texts for people.
+`make lint` checks the scripts against these types. Columns have one value for each cell of the flattened grid, or for
+each point, which is a cell without its repetition. Numbers are texts for people.
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ Limit = tuple[str, str, str, str]
 
 
 class Axis(TypedDict):
+    key: str
     label: str
     repetition: bool
     values: list[str]
@@ -61,18 +62,34 @@ class CellColumns(TypedDict):
 
 
 class Points(TypedDict):
-    value: Texts
+    """Columns of settings: cells with their repetitions as one."""
+
+    value: Texts  # mean throughput, Gbit/s
+    low: Texts
+    high: Texts
+    state: list[int]  # place in `data.labels.STATUS`, or the next number for a setting outside of the sweep
+    grade: list[int]  # worst grade of the flags: 0 none, 1 note, 2 warning, 3 invalid
+    limit: list[int]  # place of the limit, or -1
+    path: Texts  # the path's bandwidth, Gbit/s
+    quota: Texts  # cores of each side
     fitted: Texts | None
     ratio: Texts | None  # fitted over measured
+
+
+class Quantity(TypedDict):
+    key: str
+    label: str
+    units: str
+    top: Texts  # highest point of each cell
+    bytes: str  # base64, one byte for each point of each cell
 
 
 class Series(TypedDict):
     points: int  # of each cell; 0 if the page has no series
     step: float  # from one point to the next, seconds
     step_text: str
-    top: Texts  # highest point of each cell, Gbit/s
     gap: int  # byte of a point without a sample; those below it are levels, the highest one at `top`
-    bytes: str  # base64, one byte for each point of each cell
+    quantities: list[Quantity]  # the goodput first
     absent: str  # the sentence in place of the chart of a cell without points
 
 
@@ -99,11 +116,24 @@ class Again(TypedDict):
     files: list[bool]
 
 
+class Change(TypedDict):
+    """A row of a forest plot: factor of the throughput between the first and the last value of an axis."""
+
+    words: str
+    ratio: float
+    low: float | None
+    high: float | None
+    times: str
+    interval: str
+    pairs: int
+    text: str
+
+
 class PageData(TypedDict):
     axes: list[Axis]
     x: int  # axis across, or -1
-    y: int  # axis up, or -1
-    facets: list[int]  # axes of the panels
+    y: int  # axis with a line for each value, and up in maps, or -1
+    columns: int  # axis of the columns of panels, or -1; all other axes are in their rows
     flags: list[Flag]
     limits: list[Limit]
     cells: CellColumns

@@ -54,13 +54,19 @@ class Sentence:
 def findings(summary: xr.Dataset, gains: Gains | None = None) -> list[Sentence]:
     """Return the findings of a dataset, most important first; `gains` are those of the fitted model."""
     cells = grid_cells(summary)
-    ok, trusted = int((summary["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
-    if trusted < _ENOUGH * ok or trusted < min(_MANY, ok / 2):
+    if not enough(cells, summary):
+        ok, trusted = int((summary["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
         text = f"Too few cells without warnings ({trusted} of {ok}) for findings about the sweep."
         about = [Sentence(text, _places(cells.trusted))]
     else:
         about = [*_highest(cells), *_limits(cells, Remedies(cells, gains)), *_effects(cells)]
     return [*about, *_doubts(summary), *_holes(summary)]
+
+
+def enough(cells: Cells, summary: xr.Dataset) -> bool:
+    """Return whether the cells without warnings are enough to speak for the sweep."""
+    ok, trusted = int((summary["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
+    return not (trusted < _ENOUGH * ok or trusted < min(_MANY, ok / 2))
 
 
 def disturbance(summary: xr.Dataset) -> str:

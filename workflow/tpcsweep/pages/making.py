@@ -13,12 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+import numpy as np
 import xarray as xr
 
 from tpcsweep.common.files import is_file, write_text
+from tpcsweep.common.numbers import short
 from tpcsweep.data.labels import TRANSFERS_GROUP
 from tpcsweep.data.opening import load, open_group
-from tpcsweep.data.places import FILES
+from tpcsweep.data.places import FILES, LIVE_PAGE, RUN_UNDER_WAY
+from tpcsweep.pages.cell_columns import doubtful
 from tpcsweep.pages.content import dataset_facts, page_content, sparkline
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.rendering import render
@@ -75,18 +78,28 @@ def make_overview(page: Path) -> None:
 
 
 def entries(results: Path) -> list[dict[str, Any]]:
-    """Return the overview's content for each results folder with a dataset, latest first."""
-    entries = [_entry(file) for file in sorted(results.glob("*/dataset.nc"))]
+    """Return the overview's content for each results folder with a dataset or a run under way, latest first."""
+    folders = {file.parent for name in ("dataset.nc", RUN_UNDER_WAY) for file in results.glob(f"*/{name}")}
+    entries = [_entry(folder / "dataset.nc") for folder in sorted(folders)]
     return sorted(entries, key=lambda entry: str(entry.get("until", "")), reverse=True)
 
 
 def _entry(file: Path) -> dict[str, Any]:
     page = file.with_name(PAGE)
-    entry: dict[str, Any] = {"folder": file.parent.name, "page": is_file(page), "problem": "", "line": ""}
+    live = file.with_name(LIVE_PAGE).name if is_file(file.with_name(RUN_UNDER_WAY)) else ""
+    entry: dict[str, Any] = {"folder": file.parent.name, "page": is_file(page), "live": live}
+    entry |= {"problem": "", "line": "", "highest": "", "measured": 0}
+    if live and not is_file(file):
+        return entry
     try:
         with open_group(file) as summary:
-            needed = summary[["throughput", "status", "flags"]].load()
-            return {**entry, **dataset_facts(needed), **sparkline(needed)}
+            names = ("throughput", "status", "flags", "duration")
+            needed = summary[[name for name in names if name in summary]].load()
+            highest = np.nanmax(
+                np.where(doubtful(needed), np.nan, needed["throughput"].values.ravel()), initial=0
+            )
+            rate = {"highest": f"at most {short(highest)} Gbit/s without a warning"} if highest else {}
+            return {**entry, **dataset_facts(needed), **sparkline(needed), **rate}
     # A foreign or broken file must not hide the others.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}

@@ -3,6 +3,7 @@
 
 import json
 import re
+import tomllib
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -12,6 +13,7 @@ from tpcsweep.common.installation import PACKAGE
 from tpcsweep.common.numbers import short
 
 FOLDER = PACKAGE / "pages/templates"
+LIBRARIES = PACKAGE / "pages/library"
 _TEMPLATES = Environment(
     loader=FileSystemLoader(FOLDER),
     autoescape=True,
@@ -42,13 +44,12 @@ def as_json(values: Any) -> Markup:
     return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
 
 
-def plotly() -> Markup:
-    """Return the program that draws surfaces."""
-    # importing it takes a third of a second, which most pages do not need
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
-
-    return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
+def libraries() -> Markup:
+    """Return the chart library and the library that it needs, as one script."""
+    listed = tomllib.loads((LIBRARIES / "libraries.toml").read_text(encoding="utf-8"))["library"]
+    scripts = [(LIBRARIES / each["file"]).read_text(encoding="utf-8") for each in listed]
+    return Markup("\n".join(scripts).replace("</script", "<\\/script"))  # noqa: S704
 
 
 _TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
-_TEMPLATES.globals["plotly"] = plotly
+_TEMPLATES.globals["libraries"] = libraries

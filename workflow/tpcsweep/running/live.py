@@ -18,21 +18,21 @@ from tpcsweep.common.files import replacing_file, write_text
 from tpcsweep.common.numbers import short
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
+from tpcsweep.data.places import LIVE_PAGE, RUN_UNDER_WAY
 from tpcsweep.pages.rendering import render
 from tpcsweep.running.progress import exclusive, read_progress, time_left, until
 from tpcsweep.running.status import current_contents
 from tpcsweep.sweeps.study import SweepStudy
 
-PAGE = "live.html"
-_CELLS = ".live"  # name of the file with the outcome of each cell so far
 _REFRESH = 20  # s after which the browser loads the page of a run under way again
 Outcome = tuple[str, float | None, bool]
 """Status and throughput of a cell, and whether it has a warning."""
 
 
 def begin_page(study: SweepStudy) -> None:
-    """Write the page of a run that begins, with the cells that are measured already."""
+    """Write the page of a run that begins, with the cells that are measured already, and list it."""
     _write(study, _measured(study))
+    _list(study)
 
 
 def update_page(study: SweepStudy, measured: Mapping[str, Outcome] = MappingProxyType({})) -> None:
@@ -44,13 +44,24 @@ def update_page(study: SweepStudy, measured: Mapping[str, Outcome] = MappingProx
 def end_page(study: SweepStudy, line: str) -> None:
     """Let the page of a run lead to the page of its results if that is newer, or else tell how the run ended."""
     run = read_progress(study.folder)
-    if not (study.folder / PAGE).exists() or not run.get("cells"):  # the run had nothing to measure
+    if not (study.folder / LIVE_PAGE).exists() or not run.get("cells"):  # the run had nothing to measure
         return
     page = study.folder / "index.html"
     made = page.exists() and page.stat().st_mtime >= run["began"]
     with contextlib.suppress(OSError):
         _render(study, _measured(study), line, ended=True, leads=page.name if made else "")
-        (study.folder / _CELLS).unlink(missing_ok=True)
+        (study.folder / RUN_UNDER_WAY).unlink(missing_ok=True)
+    _list(study)
+
+
+def _list(study: SweepStudy) -> None:
+    """Write the list of all sweeps, so that it has the run from its beginning, and no longer than to its end."""
+    from tpcsweep.pages.making import (
+        make_overview,
+    )  # its imports take a second, which other commands do not need
+
+    with contextlib.suppress(OSError):
+        make_overview(study.folder.parent / "index.html")
 
 
 def outcome(cell: CellResult) -> Outcome:
@@ -72,13 +83,13 @@ def _measured(study: SweepStudy) -> dict[str, Outcome]:
 
 def _outcomes(folder: Path) -> dict[str, Outcome]:
     try:
-        return dict(orjson.loads((folder / _CELLS).read_bytes()))
+        return dict(orjson.loads((folder / RUN_UNDER_WAY).read_bytes()))
     except (OSError, ValueError):
         return {}
 
 
 def _write(study: SweepStudy, outcomes: dict[str, Outcome]) -> None:
-    with replacing_file(study.folder / _CELLS) as part:
+    with replacing_file(study.folder / RUN_UNDER_WAY) as part:
         part.write_bytes(orjson.dumps(outcomes))
     _render(study, outcomes, progress_line(study))
 
@@ -99,7 +110,7 @@ def _render(
         rows.append({"name": path, "cells": cells, "measuring": path in under_way and not ended})
     content = {"name": study.folder.name, "line": line, "ended": ended, "leads": leads, "refresh": _REFRESH}
     now = time.strftime("%Y-%m-%d %H:%M:%S %Z")
-    write_text(study.folder / PAGE, render("live", **content, columns=columns, rows=rows, now=now))
+    write_text(study.folder / LIVE_PAGE, render("live", **content, columns=columns, rows=rows, now=now))
 
 
 def _shown(cell: Outcome | None, largest: float) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class SweepStudy:
         if not self.testbed.simulated:
             found = {"command": self.command, "cells": f"{self.folder}/cells", "repeat": self.sweep.repeat}
             found |= {"excluded": excluded} if (excluded := self.grid.excluded) else {}
+        found |= {"description": self.sweep.description} if self.sweep.description else {}
         for part in (self.sweep.scale, self.citation):
             found |= part.attributes if part else {}
         return found

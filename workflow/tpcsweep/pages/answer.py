@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer that a sweep's page starts with: the most frequent limit in numbers, and the change that helps most.
+
+Numbers follow from the limited cells themselves. Throughput that TCP's window limits is proportional to streams times
+buffer; CPU time for each Gbit is that of the cells whose CPU was used up. Both are medians over cells.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from tpcsweep.common.numbers import short
+from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, REMEDIES
+from tpcsweep.pages.cell_columns import Cells
+from tpcsweep.pages.remedies import Remedies
+from tpcsweep.sweeps.parameters import value_text
+
+_FILLED = 0.95  # share of the path's bandwidth from which a cell fills the path
+_ALIKE = 2  # factor between throughputs per byte of buffer beyond which the window is not their law
+_SIDES = {"cpu_source": "source_cpu", "cpu_destination": "destination_cpu", "client": "client_cpu"}
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies) -> str:
+    """Return two sentences about cells without warnings, or "" if no limit of theirs is known."""
+    judged = cells.trusted & (cells.limit != "")
+    below = judged & ~(cells.throughput >= _FILLED * cells.bandwidth) & (cells.limit != "bandwidth")
+    if not judged.any():
+        return ""
+    if not below.any():
+        path = _only(cells.bandwidth)
+        rate = f" of {value_text('bandwidth', path)}" if path is not None else ""
+        return f"The path{rate} limits every cell{cells.kind} ({judged.sum()})."
+    names, counts = np.unique(cells.limit[below].astype(str), return_counts=True)
+    limit = str(names[counts.argmax()])
+    held = below & (cells.limit == limit)
+    text = next(_numbers(limit, held, judged, summary, cells), "")
+    if not text:
+        text = f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} cells{cells.kind}"
+    return f"{text}. {_change(limit, held, remedies)}"
+
+
+def _change(limit: str, held: Mask, remedies: Remedies) -> str:
+    """Name the change with the largest measured gain in the limited cells, or the changes that relieve the limit."""
+    measured = [remedies.effect(remedy, held) for remedy in REMEDIES[limit]]
+    gains = [each for each in measured if each is not None and each[1].gain]
+    if not gains:
+        return f"What relieves it: {LIMIT_REMEDIES[limit]}."
+    words, effect = max(gains, key=lambda each: each[1].ratio)
+    return f"What helps: {words}, {effect.times('here')}."
+
+
+def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells) -> Iterator[str]:
+    path = _only(cells.bandwidth)
+    if path is None:
+        return
+    target = value_text("bandwidth", path)
+    if limit == "window":
+        yield from _window(held, judged, summary, cells, path)
+    elif limit in _SIDES and _SIDES[limit] in summary:
+        cost = summary[_SIDES[limit]].values.ravel()[held] / cells.throughput[held]
+        if np.isfinite(cost).any():
+            each = short(float(np.nanmedian(cost)), 2)
+            need = (
+                f", so {target} takes {short(float(np.nanmedian(cost)) * path, 2)} cores" if path != 1 else ""
+            )
+            best = max(np.flatnonzero(held), key=lambda cell: cells.throughput[cell])
+            where = [cells.value(name, int(cells.places[name][best])) for name in cells.several()]
+            yield (
+                f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} cells{cells.kind}: it takes "
+                f"{each} cores for each Gbit/s{need}; measured: at most {short(cells.throughput[best], 2)} Gbit/s, "
+                f"with {', '.join(where)}"
+            )
+
+
+def _window(held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells, path: float) -> Iterator[str]:
+    """Compute the streams, and the buffer of one stream, that fill the path at the RTT with most of these cells."""
+    rtt, buffer, streams, connections = (
+        _values(summary, name) for name in ("rtt", "tcp_buffer", "streams", "tcp_streams")
+    )
+    if not np.isfinite(buffer[held]).all() or not np.isfinite(rtt[held]).all():
+        return
+    rtts, counts = np.unique(rtt[held], return_counts=True)
+    worst = rtts[len(rtts) - 1 - counts[::-1].argmax()]
+    here = held & (rtt == worst)
+    connections = np.where(np.isfinite(connections), connections, 1.0)
+    size = float(np.median(buffer[here]))
+    each = (cells.throughput / (streams * connections * buffer))[here]
+    if each.max() > _ALIKE * each.min():
+        return
+    needed = _FILLED * path / np.median(each)
+    best = max(np.flatnonzero(here), key=lambda cell: cells.throughput[cell])
+    count = int(streams[best])
+    share = f"{here.sum()} of {(judged & (rtt == worst)).sum()} cells{cells.kind}"
+    yield (
+        f"At RTT {value_text('rtt', worst)}, TCP's window of {value_text('tcp_buffer', int(size))} limits "
+        f"{share}: {int(np.ceil(needed / size))} streams, or one with "
+        f"{_mebibytes(needed)}, fill {value_text('bandwidth', path)} if nothing else limits; measured: "
+        f"{count} {'stream' if count == 1 else 'streams'} {short(cells.throughput[best], 2)} Gbit/s"
+    )
+
+
+def _values(summary: xr.Dataset, name: str) -> Floats:
+    values = summary.coords.get(name, xr.DataArray(np.nan))
+    if values.dtype.kind not in "iuf":
+        values = xr.DataArray(np.nan)
+    dims = summary["throughput"].dims
+    return np.asarray(values.broadcast_like(summary["throughput"]).transpose(*dims).values.ravel(), float)
+
+
+def _only(values: Floats) -> float | None:
+    return float(values[0]) if len(np.unique(values)) == 1 and np.isfinite(values[0]) else None
+
+
+def _mebibytes(size: float) -> str:
+    return f"{short(size / 2**20, 2)} MiB"
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
