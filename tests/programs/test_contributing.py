@@ -212,7 +212,7 @@ assert summary.min_rtt.attrs == {
 }
 assert summary.min_rtt.values.ravel().tolist()[0] == 9.5 and "min_rtt" in folded.samples
 assert summary.rtt_stretch.attrs == {
-    "long_name": "round-trip time stretch", "comment": "rtt_loaded over rtt_idle"
+    "units": "1", "long_name": "round-trip time stretch", "comment": "rtt_loaded over rtt_idle"
 }
 assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
 assert "rtt_stretch" not in xr.load_dataset(surface)

@@ -131,11 +131,11 @@ def test_axes_figures_and_fixed_parameters_have_their_values_units_and_names(sum
         "tcp_buffer": "TCP buffer",
     }
     assert {name: summary[name].long_name for name in named} == named
-    for name, units in (("rtt", "ms"), ("streams", None), ("file_size", "B")):
-        assert summary[name].attrs.get("units") == units
+    for name, units in (("rtt", "ms"), ("streams", "1"), ("file_size", "B")):
+        assert summary[name].units == units
     for name, one in SUMMARY.items():
-        assert summary[name].comment == one.meaning and len(summary[name].long_name) < 40
-        assert summary[name].attrs.get("units", "1") == one.units
+        assert (summary[name].units, summary[name].comment) == (one.units, one.meaning)
+        assert len(summary[name].long_name) < 40
     assert summary.streams.dtype.kind == "i"
     assert (summary.tool.item(), summary.tcp_buffer.item()) == ("gfal-copy", 4 * 2**20)
     assert "units" not in summary.tool.attrs

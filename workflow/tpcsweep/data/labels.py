@@ -114,11 +114,11 @@ def short_name(name: str) -> str:
 
 
 def variable_attributes(name: str, variable: Variable, simulated: bool = False) -> dict[str, str]:
-    """Return the attributes of a variable: unit (if it has a dimension), short name, and meaning as comment.
+    """Return the attributes of a variable: unit (of numbers), short name, and meaning as comment.
 
     The name marks simulated values.
     """
-    units = {"units": variable.units} if variable.units not in ("", "1") else {}
+    units = {"units": variable.units} if variable.units else {}
     name = f"{'simulated ' * simulated}{short_name(name)}"
     return {**units, "long_name": name, "comment": variable.meaning}
 
