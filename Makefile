@@ -91,7 +91,7 @@ lint: setup-test ## formatters, linters, types, import contracts, language
 	$(BIN)/snakefmt --check Snakefile workflow studies
 	$(BIN)/snakemake --lint
 	$(BIN)/python docs/prose.py
-	if command -v npm >/dev/null; then envs/npm/check.sh; fi
+	if command -v npm >/dev/null; then tests/npm/check.sh; fi
 
 # Each list uses the versions of the lists before it, so that all may be installed together, except the validator's.
 lock: setup ## pin the Python requirements again

@@ -277,7 +277,7 @@ def test_a_series_is_kept_as_means(folded: Folded) -> None:
 
 def test_libraries_are_those_of_the_lock() -> None:
     libraries = tomllib.loads((LIBRARIES / "libraries.toml").read_text())["library"]
-    locked = json.loads((ROOT / "envs/npm/package-lock.json").read_text())["packages"]
+    locked = json.loads((ROOT / "tests/npm/package-lock.json").read_text())["packages"]
     for each in libraries:
         assert hashlib.sha256((LIBRARIES / each["file"]).read_bytes()).hexdigest() == each["sha256"]
         assert locked[f"node_modules/{each['package']}"]["version"] == each["version"]

@@ -98,10 +98,10 @@ function drawControls() {
 /** @type {Map<string, Element>} */
 let links = new Map();
 function drawPicture() {
-  const box = find("picture"), all = filtered(), shown = all.slice(0, MOST), { chart, legend } = view() === "lines" ? drawLines(shown, places(), box) : drawMap(shown, places(), box, view());
-  chart.setAttribute("aria-label", `Throughput, ${VIEWS[view()]}`);
-  box.replaceChildren(chart);
-  find("legend").replaceChildren(...legend);
+  const box = find("picture"), all = filtered(), shown = all.slice(0, MOST), empty = { chart: make("p", {}, "No setting passes the filters."), legend: [] };
+  const { chart, legend } = !all.length ? empty : view() === "lines" ? drawLines(shown, places(), box) : drawMap(shown, places(), box, view());
+  if (all.length) chart.setAttribute("aria-label", `Throughput, ${VIEWS[view()]}`);
+  box.replaceChildren(chart); find("legend").replaceChildren(...legend);
   find("drawn").textContent = [all.length < inside.length && `${all.length} of ${inside.length} settings, by the filters of the table.`, all.length > MOST && `The first ${MOST} of them are drawn: choose others with the filters.`].filter(Boolean).join(" ");
   links = new Map([...box.querySelectorAll("a")].map(link => [link.getAttribute("href"), link]));
   for (const link of links.values()) { link.setAttribute("tabindex", "-1"); link.setAttribute("aria-label", link.firstElementChild.getAttribute("aria-label").replaceAll("\n", "; ")); link.firstElementChild.removeAttribute("aria-label"); }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Check the types of the pages' scripts, and that the libraries in the package are those of npm: `make lint` does it where
-# npm exists. `envs/npm/check.sh copy` copies the libraries of package.json into the package instead; then change
+# npm exists. `tests/npm/check.sh copy` copies the libraries of package.json into the package instead; then change
 # libraries.toml.
 set -euo pipefail
 cd -P "$(dirname "$0")"
