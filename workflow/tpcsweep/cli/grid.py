@@ -59,7 +59,7 @@ def grid_table(study: SweepStudy) -> RenderableType:
             held = {cell.setting.values[name] for cell in cells}
             settings.append(f"{name} {_values(name, (value for value in grid.axes[name] if value in held))}")
         deployments.add_row(str(order), *shown, str(len(cells)), "; ".join(settings))
-    return Group(grid_summary(study), axes, deployments)
+    return Group(grid_summary(study), axes, deployments, *warnings)
 
 
 def grid_summary(study: SweepStudy) -> str:
