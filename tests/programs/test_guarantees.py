@@ -381,11 +381,11 @@ def test_a_run_that_is_stopped_says_so_and_how_to_go_on(small: Project) -> None:
     process.join(HANGS)
     assert process.exitcode == 1
     said = small.output.read_text()
-    assert "\nmine: stopped: 1 of 2 cells kept; go on: snakemake --config sweep=mine" in said
+    assert "\nmine: stopped by you: 1 of 2 cells kept; go on: snakemake --config sweep=mine" in said
     assert "file was missing" not in said
     assert "did not complete" not in said
     ended = (small.results / "mine/live.html").read_text()
-    assert "stopped: 1 of 2 cells kept" in ended
+    assert "stopped by you: 1 of 2 cells kept" in ended
     assert 'http-equiv="refresh"' not in ended
 
 

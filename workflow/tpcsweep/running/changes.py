@@ -41,10 +41,10 @@ def stale_lines(study: SweepStudy) -> list[str]:
         for changes, count in differences.most_common()
         if changes
     ]
-    return [*lines, *_moved(study, missing)]
+    return [*lines, *_former_axes(study, missing)]
 
 
-def _moved(study: SweepStudy, missing: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _former_axes(study: SweepStudy, missing: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield a line if missing cells exist in folders of an axis that the grid has no more."""
     if not missing or not (study.folder / "cells").is_dir():
         return
@@ -59,7 +59,9 @@ def _moved(study: SweepStudy, missing: Mapping[str, Mapping[str, Any]]) -> Itera
             names = {part.partition("=")[0] for part in parts} & parameters.keys() - study.grid.axes.keys()
             former.update((name, show_value(name, parameters[name])) for name in names)
     for (axis, value), count in former.most_common():
-        exist = f"{counted(count, 'missing cell')} {'is' if count == 1 else 'are'} measured in folders {axis}=…"
+        exist = (
+            f"{counted(count, 'missing cell')} {'is' if count == 1 else 'are'} measured in folders {axis}=…"
+        )
         yield f"{exist}: write `{axis}: [{value}]`, with brackets, to keep {'it' if count == 1 else 'them'}"
 
 

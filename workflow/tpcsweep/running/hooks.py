@@ -11,7 +11,7 @@ from snakemake_logger_plugin_tpcsweep import STOPPED
 from tpcsweep.common import processes, signals
 from tpcsweep.common.extras import MissingExtraError, missing_extras
 from tpcsweep.common.files import is_file
-from tpcsweep.running import changes, live, progress, run_lock, staging, study_dataset
+from tpcsweep.running import changes, live, progress, run_lock, short_cells, staging, study_dataset
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
 from tpcsweep.running.studies import Studies
@@ -33,7 +33,8 @@ def begin_run(studies: Studies) -> None:
             run_lock.lock_results(study.folder)
         for measured in studies.measured:
             stale = len(studies.stale[measured.folder.name])
-            sys.stderr.writelines(f"{measured.folder.name}: {line}\n" for line in changes.stale_lines(measured))
+            warnings = [*changes.stale_lines(measured), *short_cells.late_lines(measured)] if stale else []
+            sys.stderr.writelines(f"{measured.folder.name}: {line}\n" for line in warnings)
             config = {"config": measured.requested, "root": str(Path.cwd())}
             progress.begin_progress(measured.folder, stale, **config)
             if stale:
