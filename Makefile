@@ -73,7 +73,8 @@ cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/kubernetes.
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=4000 SEED=0
 	FUZZ_INPUTS=$(INPUTS) $(BIN)/python -m pytest tests/unit/test_yaml_file.py -k refused_or_planned --hypothesis-seed $(SEED)
 
-docs: setup-test ## write the parts of pages and the schemas that follow from the code
+docs: setup-test ## write examples/surface.html, the parts of pages and the schemas that follow from the code
+	$(BIN)/tpcsweep page examples/surface.nc --output examples/surface.html
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/claims.py
 	$(BIN)/python docs/commands.py

@@ -18,7 +18,8 @@ from tests.support.storage import Storage
 from tests.support.users import TUN
 from tests.support.workflow import ROOT, finished
 
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/tutorial.md", "docs/endpoints.md")}
+_NAMES = ("README.md", "docs/answers.md", "docs/tutorial.md", "docs/endpoints.md")
+PAGES = {name: (ROOT / name).read_text() for name in _NAMES}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(
     r"`((?:\.venv/bin/)?(?:tpcsweep|snakemake|make|pip|python3?|git|systemctl)(?![-\w])[^`\n]*)`"
@@ -32,10 +33,12 @@ NOT_HERE = {
     "make test": CHECKOUT,
     "make help": CHECKOUT,
     'make setup EXTRAS="parquet zarr"': CHECKOUT,
+    "make setup": CHECKOUT,
     "python -m benchmarks.outside": CHECKOUT,
     "python3 -m venv .venv && .venv/bin/pip install .": INSTALLS,
     "python3 -m venv venv && . venv/bin/activate": INSTALLS,
-    "pip install '/path/to/checkout[history]'": INSTALLS,
+    "pip install '/path/to/checkout[measure,history]'": INSTALLS,
+    "pip install 'tpcsweep[measure,parquet]'": INSTALLS,
     "snakemake --profile slurm": "needs Slurm; the folder's link is that of k8s",
     "systemctl --user enable --now tpcsweep@endpoints.timer && loginctl enable-linger": "needs a login",
 }
@@ -62,6 +65,10 @@ TYPED = {
     "tpcsweep status": AS_WRITTEN,
     "tpcsweep reap": AS_WRITTEN,
     "tpcsweep claims results/demo": "tpcsweep claims results/smoke",
+    "tpcsweep plan 10Gbit/s --rtt 80ms": AS_WRITTEN,
+    "tpcsweep plan 0.8Gbit/s --rtt 40ms examples/surface.nc": "tpcsweep plan 0.8Gbit/s --rtt 40ms",
+    "tpcsweep page dataset.nc": "tpcsweep page examples/surface.nc -o page.html",
+    "tpcsweep crate results/demo": "tpcsweep crate results/smoke",
     "tpcsweep claims": "tpcsweep claims examples/surface.nc",
     "tpcsweep crate": "tpcsweep crate results/smoke",
     "tpcsweep history": "tpcsweep history results/smoke",
@@ -102,7 +109,7 @@ def test_each_command_of_the_pages_is_typed_or_has_a_reason() -> None:
 
 @pytest.fixture(scope="module")
 def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installer]:
-    extras = ("crate", "history", "zarr")
+    extras = ("crate", "history", "measure", "zarr")
     with installed(storage, tmp_path_factory.mktemp("wheel"), *extras) as user:
         sweeps = user.home / "sweeps"
         [tutorial] = re.findall(r"```yaml\n(parameters.*?)```", PAGES["docs/tutorial.md"], re.DOTALL)

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 from snakemake_interface_logger_plugins.common import LogEvent
-from snakemake_logger_plugin_tpcsweep import STOPPED, LogHandler
+from snakemake_logger_plugin_tpcsweep import LogHandler
 from tpcsweep.common.files import write_json
+from tpcsweep.common.signals import STOPPED
 from tpcsweep.data import cell_files
 from tpcsweep.measuring.steady import analyse
 from tpcsweep.running import hooks, run_lock, staging, status

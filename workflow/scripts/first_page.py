@@ -12,5 +12,5 @@ with exit_on_errors(snakemake.log[0]):
     dataset, made = Path(snakemake.input.dataset), Path(snakemake.output.made)
     page = making.make_first_page(dataset, [claims_section])
     if page is not None:
-        sys.stderr.write(f"{snakemake.wildcards.study}: page without models: {page.absolute()}\n")
+        sys.stderr.write(f"{snakemake.wildcards.study}: first page, without models: {page.absolute()}\n")
     made.touch()

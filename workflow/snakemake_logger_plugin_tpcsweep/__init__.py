@@ -11,13 +11,17 @@ from itertools import accumulate
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
+from tpcsweep.common.signals import STOPPED
 
 _SHORT = {LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR}
-_KNOWN = ("RuleException", "Cannot restore ", "WorkflowError:\nAt least one job did not complete")
-"""A job prints its error itself, and what it measured is in staging."""
+_KNOWN = (
+    *("RuleException", "Cannot restore ", "WorkflowError:\nAt least one job did not complete"),
+    "Warning: the following output files of rule page were not present",
+)
+"""A job prints its error itself, what it measured is in staging, and rule `first_page` makes the first page."""
 _STAGES = {
     "dataset": "dataset",
-    "first_page": "page without models",
+    "first_page": "first page",
     "surface": "figures",
     "fits": "models, which take longest",
     "page": "page",
@@ -28,8 +32,6 @@ _STOPPING = {
     "Will exit after finishing currently running jobs": "stopping after the jobs under way; Ctrl-C stops at once",
 }
 """Snakemake's messages after Ctrl-C and after SIGTERM, and those of the terminal."""
-STOPPED = "TPCSWEEP_STOPPED"
-"""Environment variable that tells the end of a run that its user stopped it."""
 _WIDEST = 160  # letters of a line of a dry run, which otherwise names thousands of files
 
 
@@ -65,7 +67,7 @@ class LogHandler(LogHandlerBase):
             return f"{name} …"
         if event == LogEvent.JOB_FINISHED and about["job_id"] in self._began:
             name, began = self._began.pop(about["job_id"])
-            return f"{name}: {time.monotonic() - began:.0f} s"
+            return f"{name.partition(',')[0]}: {time.monotonic() - began:.0f} s"
         if event in _SHORT:
             if self._stopped:
                 return ""
@@ -83,7 +85,7 @@ class LogHandler(LogHandlerBase):
 
 def _shortened(line: str) -> str:
     """Return a line of a dry run with the first files of a long list and the number of the others."""
-    if len(line) <= _WIDEST:
+    if len(line) <= _WIDEST or not line.startswith("    "):
         return line
     files = line.split(", ")
     kept = max(1, sum(length <= _WIDEST for length in accumulate(len(file) + 2 for file in files)))

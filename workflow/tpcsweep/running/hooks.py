@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from snakemake_logger_plugin_tpcsweep import STOPPED
-
 from tpcsweep.common import processes, signals
 from tpcsweep.common.extras import MissingExtraError, missing_extras
 from tpcsweep.common.files import is_file
@@ -125,7 +123,7 @@ def _try(study: SweepStudy) -> None:
 
 
 def _line(study: SweepStudy, status: Status) -> str:
-    stopped = STOPPED in os.environ
+    stopped = signals.STOPPED in os.environ
     if status.missing and (stopped or progress.read_progress(study.folder).get("stopped")):
         kept = status.measured + status.failed
         return f"stopped by you: {kept} of {status.cells} cells kept; go on: {study.command}"
