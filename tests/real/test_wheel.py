@@ -45,7 +45,8 @@ NOT_HERE = {
 """Commands of the pages that the user does not type, with the reason."""
 DEMO_CELL = "results/demo/cells/origins=2/cores=0.6/rtt=50/streams=4/repetition=1.json"
 K8S = "snakemake --profile k8s --config"
-SMOKE_CELL = "results/smoke/cells/deployment=only/streams=1/repetition=1.json"
+SMOKE = "results/smoke"
+SMOKE_CELL = f"{SMOKE}/cells/deployment=only/streams=1/repetition=1.json"
 PUBLISHED = "snakemake published --configfile config/published.yaml"
 IN_A_NEW_FOLDER = "cd $(mktemp -d) && tpcsweep init sweeps && cd sweeps && "
 TYPED = {
@@ -67,6 +68,10 @@ TYPED = {
     "tpcsweep claims results/demo": "tpcsweep claims results/smoke",
     "tpcsweep plan 10Gbit/s --rtt 80ms": AS_WRITTEN,
     "tpcsweep plan 0.8Gbit/s --rtt 40ms examples/surface.nc": "tpcsweep plan 0.8Gbit/s --rtt 40ms",
+    "tpcsweep grid --sweep site": AS_WRITTEN,
+    "snakemake --config sweep=site results=before": "snakemake -n --config sweep=site results=before",
+    "snakemake --config sweep=site results=after": "snakemake -n --config sweep=site results=after",
+    "tpcsweep compare before/site after/site": f"tpcsweep compare {SMOKE}:streams=1 {SMOKE}:streams=2",
     "tpcsweep page dataset.nc": "tpcsweep page examples/surface.nc -o page.html",
     "tpcsweep crate results/demo": "tpcsweep crate results/smoke",
     "tpcsweep claims": "tpcsweep claims examples/surface.nc",
@@ -112,10 +117,14 @@ def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     extras = ("crate", "history", "measure", "zarr")
     with installed(storage, tmp_path_factory.mktemp("wheel"), *extras) as user:
         sweeps = user.home / "sweeps"
-        [tutorial] = re.findall(r"```yaml\n(parameters.*?)```", PAGES["docs/tutorial.md"], re.DOTALL)
+        mine, site = (
+            re.findall(r"```yaml\n(parameters.*?)```", PAGES[f"docs/{name}.md"], re.DOTALL)[0]
+            for name in ("tutorial", "answers")
+        )
         files = {
             "config": {"sweep": "smoke", "testbed": "netns"},
-            "sweeps/mine": yaml.safe_load(tutorial),
+            "sweeps/mine": yaml.safe_load(mine),
+            "sweeps/site": yaml.safe_load(site),
             "sweeps/endpoints": SHORT,
             "testbeds/mine": loopback(),
         }

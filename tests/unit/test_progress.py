@@ -22,6 +22,7 @@ from tpcsweep.common.files import write_json
 from tpcsweep.common.signals import STOPPED
 from tpcsweep.data import cell_files
 from tpcsweep.measuring.steady import analyse
+from tpcsweep.pages import making
 from tpcsweep.running import hooks, run_lock, staging, status
 from tpcsweep.running.changes import stale_lines
 from tpcsweep.running.hooks import notify
@@ -384,3 +385,16 @@ def test_cells_that_will_be_too_short_are_named(
     lines = short_lines(study)
     assert len(lines) == len(words)
     assert all(word in line for word, line in zip(words, lines, strict=True))
+
+
+def test_a_first_page_replaces_older_ones_and_never_passes_for_the_whole_page(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(making, "make_page", lambda _dataset, page, **_options: page.write_text("first"))
+    dataset, page = tmp_path / "dataset.nc", tmp_path / "index.html"
+    dataset.touch()
+    assert making.make_first_page(dataset, []) == page
+    assert page.stat().st_mtime < dataset.stat().st_mtime
+    page.write_text("whole")
+    assert making.make_first_page(dataset, []) is None
+    assert page.read_text() == "whole"

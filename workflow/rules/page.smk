@@ -2,11 +2,11 @@
 
 
 rule first_page:
-    """Make the page of a study without models at the place of the page, because fits take minutes."""
+    """Make the page of a study without models at the place of the page, because its first fits take minutes."""
     input:
         dataset="<results>/{study}/dataset.nc",
     output:
-        made=temp("<results>/{study}/.first_page"),
+        made=touch("<results>/{study}/logs/first_page"),
     log:
         "<results>/{study}/logs/first_page.log",
     priority: 1
@@ -19,7 +19,6 @@ rule first_page:
 rule page:
     """Make the page of a study."""
     input:
-        first=rules.first_page.output,
         dataset="<results>/{study}/dataset.nc",
         claims="<results>/{study}/claims.json",
         models="<results>/{study}/models.json",

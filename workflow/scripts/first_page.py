@@ -9,8 +9,6 @@ from tpcsweep.pages import making
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0]):
-    dataset, made = Path(snakemake.input.dataset), Path(snakemake.output.made)
-    page = making.make_first_page(dataset, [claims_section])
+    page = making.make_first_page(Path(snakemake.input.dataset), [claims_section])
     if page is not None:
         sys.stderr.write(f"{snakemake.wildcards.study}: first page, without models: {page.absolute()}\n")
-    made.touch()
