@@ -173,6 +173,7 @@ def test_data_are_looked_at_without_any_extra(tmp_path: Path) -> None:
         return done.returncode, done.stdout
 
     surface = str(ROOT / "examples/surface.nc")
+    assert typed("init", "sweeps")[1].endswith("run `make setup` or `pip install 'tpcsweep[measure]'`\n")
     cores = [f"{surface}:cores={cores}" for cores in ("0.1", "0.4")]
     for words in (
         ["page", surface, "-o", "page.html"],
@@ -187,8 +188,8 @@ def test_data_are_looked_at_without_any_extra(tmp_path: Path) -> None:
     for extra, *words in (
         ("models", "plan", "0.8Gbit/s", "--rtt", "40ms", surface),
         ("notebooks", "compare", *cores, "-o", "compared"),
-        ("measure", "check", "netns"),
-        ("kubernetes", "check", "kubernetes"),
+        ("measure", "check", "netns", "--sweep", "smoke"),
+        ("kubernetes", "check", "kubernetes", "--sweep", "smoke"),
     ):
         code, output = typed(*words)
         assert code == 2 and f"pip install 'tpcsweep[{extra}]'" in output, output

@@ -46,7 +46,7 @@ def missing_extras(names: Iterable[str]) -> list[str]:
 
 
 def extra_of(module: str) -> str | None:
-    """Return the extra that contains a module, such as `kubernetes.client`; None if none does."""
+    """Return the extra that contains a module of a library; None if none does."""
     package = module.partition(".")[0]
     return next((name for name, extra in EXTRAS.items() if package in extra.modules), None)
 

@@ -3,8 +3,9 @@
 
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
+
+from tpcsweep.common.installation import PACKAGE
 
 
 class Start(NamedTuple):
@@ -14,9 +15,9 @@ class Start(NamedTuple):
     round_trips: float
 
 
+_TABLE = PACKAGE / "measuring/first_bytes.toml"
 START: Mapping[str, Start] = {
-    name: Start(**entry)
-    for name, entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+    name: Start(**entry) for name, entry in tomllib.loads(_TABLE.read_text(encoding="utf-8")).items()
 }
 """Start of a transfer by tool, for one stream between one origin a side."""
 

@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -18,6 +17,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tpcsweep.analysis.plans.question import Question
+from tpcsweep.common.installation import PACKAGE
 from tpcsweep.common.numbers import GBIT_PER_MS, between, counted, short
 from tpcsweep.measuring import throughput
 from tpcsweep.measuring.first_bytes import START, startup
@@ -50,7 +50,7 @@ class Constant:
 
 @cache
 def constants() -> Mapping[str, Constant]:
-    content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    content = tomllib.loads((PACKAGE / "analysis/plans/law.toml").read_text(encoding="utf-8"))
     return {name: Constant(**entry) for name, entry in content.items()}
 
 
