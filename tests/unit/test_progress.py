@@ -336,6 +336,10 @@ def test_a_run_that_its_user_stops_says_so_once_and_reports_no_failures(
     hooks.end_run(found, well=False)
     command = found.sweeps[0].command
     assert capsys.readouterr().err == f"smoke: stopped by you: 1 of 2 cells kept; go on: {command}\n"
+    put(found.sweeps[0], 1)
+    hooks.end_run(found, well=False)
+    words = "smoke: 2 of 2 cells measured; stopped by you before the page was complete; go on: "
+    assert capsys.readouterr().err == f"{words}{command}\n"
 
 
 def test_a_dry_run_has_no_endless_lines(capsys: Any) -> None:
@@ -361,7 +365,7 @@ def test_what_makes_measured_cells_stale_is_said_before_they_are_measured(tmp_pa
     assert lines([1, 2]) == lines([1, 2, 3]) == []
     [line] = lines([1, 2], bandwidth="2 Gbit/s")
     assert line.startswith(
-        "4 cells measured with bandwidth 1 Gbit/s (now 2 Gbit/s): the next run measures them again"
+        "4 cells measured with bandwidth 1 Gbit/s (now 2 Gbit/s): a run measures them again"
     )
     [line] = lines("1 ms")
     assert line.startswith(

@@ -36,7 +36,7 @@ def stale_lines(study: SweepStudy) -> list[str]:
         else:
             differences[tuple(_differences(measured, wanted))] += 1
     lines = [
-        f"{counted(count, 'cell')} measured with {', '.join(changes[:_MOST])}: the next run measures "
+        f"{counted(count, 'cell')} measured with {', '.join(changes[:_MOST])}: a run measures "
         f"{'it' if count == 1 else 'them'} again and renames the old {'file' if count == 1 else 'files'}"
         for changes, count in differences.most_common()
         if changes

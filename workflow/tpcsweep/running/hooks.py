@@ -135,5 +135,5 @@ def _line(study: SweepStudy, status: Status) -> str:
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
         line += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
     elif stopped:
-        line += f"; stopped by you before the page: {study.command}"
+        line += f"; stopped by you before the page was complete; go on: {study.command}"
     return line
