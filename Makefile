@@ -73,7 +73,8 @@ cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/kubernetes.
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=4000 SEED=0
 	FUZZ_INPUTS=$(INPUTS) $(BIN)/python -m pytest tests/unit/test_yaml_file.py -k refused_or_planned --hypothesis-seed $(SEED)
 
-docs: setup-test ## write the parts of pages and the schemas that follow from the code
+docs: setup-test ## write examples/surface.html, the parts of pages and the schemas that follow from the code
+	$(BIN)/tpcsweep page examples/surface.nc --output examples/surface.html
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/claims.py
 	$(BIN)/python docs/commands.py
@@ -97,8 +98,9 @@ lint: setup-test ## formatters, linters, types, import contracts, language
 lock: setup ## pin the Python requirements again
 	held=(); \
 	for list in installer requirements requirements-{history,parquet,crate,zarr,slurm,test,docs}; do \
+	  parts=(); [ $$list != requirements ] || parts=(envs/requirements-{kubernetes,measure,models,notebooks}.in); \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
-	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
+	    "$${held[@]}" envs/$$list.in "$${parts[@]}" --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \
 	done; \
 	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tpcsweep.common.extras import EXTRAS
 
 from tests.support.wheels import wheel_in
 from tests.support.workflow import ROOT, TPCSWEEP, finished, succeeded
@@ -26,8 +27,10 @@ BIN = Path(sys.executable).parent
 
 TEXTS = {file.stem.partition("-")[2]: file.read_text() for file in ROOT.glob("envs/requirements*.in")}
 ASKED = {extra: re.findall(r"^[^#\n].*", text, re.MULTILINE) for extra, text in TEXTS.items()}
+PARTS = {"measure": ("measure", "models", "notebooks")}
+"""Extras that contain others, because the workflow fits models and runs notebooks."""
 LISTS = {extra: {canonicalize_name(Requirement(line).name) for line in ASKED[extra]} for extra in ASKED}
-"""What each extra asks for, by its name; under the empty name what every sweep needs."""
+"""What each extra asks for, by its name; under the empty name what looking at data needs."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,8 @@ def test_what_is_pinned_is_what_an_installation_asks_for(metadata: Message) -> N
         requirement = Requirement(text)
         extra = re.fullmatch(r'extra == "(.*)"', str(requirement.marker)) if requirement.marker else None
         asked.setdefault(extra[1] if extra else "", set()).add(canonicalize_name(requirement.name))
-    assert asked == LISTS
+    parts = {extra: set().union(*(LISTS[part] for part in PARTS.get(extra, [extra]))) for extra in LISTS}
+    assert asked == parts
 
 
 def test_whatever_the_package_imports_is_asked_for() -> None:
@@ -142,8 +146,8 @@ def test_every_source_says_its_licence() -> None:
     assert not [file for file, head in heads.items() if said not in "\n".join(head)]
 
 
-def test_a_sweep_is_made_without_any_extra(tmp_path: Path) -> None:
-    names = ["pyarrow", "rocrate", "ruptures", "snakemake_executor_plugin_slurm", "zarr"]
+def without(tmp_path: Path, *names: str) -> dict[str, str]:
+    """The environment of a Python that lacks modules."""
     (tmp_path / "sitecustomize.py").write_text(
         "import pkgutil, sys\n"
         f"sys.modules.update(dict.fromkeys({names}))\n"
@@ -151,17 +155,45 @@ def test_a_sweep_is_made_without_any_extra(tmp_path: Path) -> None:
         "found = pkgutil.iter_modules\n"
         f"pkgutil.iter_modules = lambda *given: (one for one in found(*given) if one.name not in {names})\n"
     )
-    needed = [
-        "analysis.comparison",
-        "analysis.page_sections",
-        "data.opening",
-        "pages.figures",
-        "running.notebooks",
-    ]
-    needed += ["running.runner"]
-    code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
-    succeeded([sys.executable, "-c", code], env=environment)
+    return {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
+
+
+def test_a_sweep_is_made_without_the_other_extras(tmp_path: Path) -> None:
+    others = [name for extra, one in EXTRAS.items() if not one.always for name in one.modules]
+    needed = ["analysis.comparison", "running.notebooks", "running.runner", "testbeds.netns.testbed"]
+    code = "\n".join(f"import tpcsweep.{name}" for name in needed)
+    succeeded([sys.executable, "-c", code], env=without(tmp_path, *others, "kubernetes"))
+
+
+def test_data_are_looked_at_without_any_extra(tmp_path: Path) -> None:
+    environment = without(tmp_path, *(name for extra in EXTRAS.values() for name in extra.modules))
+
+    def typed(*words: str) -> tuple[int, str]:
+        done = finished([*TPCSWEEP, *words], cwd=tmp_path, env=environment)
+        return done.returncode, done.stdout
+
+    surface = str(ROOT / "examples/surface.nc")
+    assert typed("init", "sweeps")[1].endswith("run `make setup` or `pip install 'tpcsweep[measure]'`\n")
+    cores = [f"{surface}:cores={cores}" for cores in ("0.1", "0.4")]
+    for words in (
+        ["page", surface, "-o", "page.html"],
+        ["compare", *cores],
+        ["claims", surface],
+        ["grid", "--sweep", "smoke"],
+        ["status", "--sweep", "smoke"],
+        ["plan", "10Gbit/s", "--rtt", "80ms"],
+    ):
+        code, output = typed(*words)
+        assert code == 0, output
+    for extra, *words in (
+        ("models", "plan", "0.8Gbit/s", "--rtt", "40ms", surface),
+        ("notebooks", "compare", *cores, "-o", "compared"),
+        ("measure", "check", "netns", "--sweep", "smoke"),
+        ("kubernetes", "check", "kubernetes", "--sweep", "smoke"),
+    ):
+        code, output = typed(*words)
+        assert code == 2 and f"pip install 'tpcsweep[{extra}]'" in output, output
+    succeeded([sys.executable, "-c", "import tpcsweep.pages.figures"], env=environment)
 
 
 def test_the_readme_is_short_and_leads_to_all_parts_of_the_documentation() -> None:

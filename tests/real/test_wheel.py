@@ -18,7 +18,8 @@ from tests.support.storage import Storage
 from tests.support.users import TUN
 from tests.support.workflow import ROOT, finished
 
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/tutorial.md", "docs/endpoints.md")}
+_NAMES = ("README.md", "docs/answers.md", "docs/tutorial.md", "docs/endpoints.md")
+PAGES = {name: (ROOT / name).read_text() for name in _NAMES}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(
     r"`((?:\.venv/bin/)?(?:tpcsweep|snakemake|make|pip|python3?|git|systemctl)(?![-\w])[^`\n]*)`"
@@ -32,17 +33,20 @@ NOT_HERE = {
     "make test": CHECKOUT,
     "make help": CHECKOUT,
     'make setup EXTRAS="parquet zarr"': CHECKOUT,
+    "make setup": CHECKOUT,
     "python -m benchmarks.outside": CHECKOUT,
     "python3 -m venv .venv && .venv/bin/pip install .": INSTALLS,
     "python3 -m venv venv && . venv/bin/activate": INSTALLS,
-    "pip install '/path/to/checkout[history]'": INSTALLS,
+    "pip install '/path/to/checkout[measure,history]'": INSTALLS,
+    "pip install 'tpcsweep[measure,parquet]'": INSTALLS,
     "snakemake --profile slurm": "needs Slurm; the folder's link is that of k8s",
     "systemctl --user enable --now tpcsweep@endpoints.timer && loginctl enable-linger": "needs a login",
 }
 """Commands of the pages that the user does not type, with the reason."""
 DEMO_CELL = "results/demo/cells/origins=2/cores=0.6/rtt=50/streams=4/repetition=1.json"
 K8S = "snakemake --profile k8s --config"
-SMOKE_CELL = "results/smoke/cells/deployment=only/streams=1/repetition=1.json"
+SMOKE = "results/smoke"
+SMOKE_CELL = f"{SMOKE}/cells/deployment=only/streams=1/repetition=1.json"
 PUBLISHED = "snakemake published --configfile config/published.yaml"
 IN_A_NEW_FOLDER = "cd $(mktemp -d) && tpcsweep init sweeps && cd sweeps && "
 TYPED = {
@@ -62,6 +66,14 @@ TYPED = {
     "tpcsweep status": AS_WRITTEN,
     "tpcsweep reap": AS_WRITTEN,
     "tpcsweep claims results/demo": "tpcsweep claims results/smoke",
+    "tpcsweep plan 10Gbit/s --rtt 80ms": AS_WRITTEN,
+    "tpcsweep plan 0.8Gbit/s --rtt 40ms examples/surface.nc": "tpcsweep plan 0.8Gbit/s --rtt 40ms",
+    "tpcsweep grid --sweep site": AS_WRITTEN,
+    "snakemake --config sweep=site results=before": "snakemake -n --config sweep=site results=before",
+    "snakemake --config sweep=site results=after": "snakemake -n --config sweep=site results=after",
+    "tpcsweep compare before/site after/site": f"tpcsweep compare {SMOKE}:streams=1 {SMOKE}:streams=2",
+    "tpcsweep page dataset.nc": "tpcsweep page examples/surface.nc -o page.html",
+    "tpcsweep crate results/demo": "tpcsweep crate results/smoke",
     "tpcsweep claims": "tpcsweep claims examples/surface.nc",
     "tpcsweep crate": "tpcsweep crate results/smoke",
     "tpcsweep history": "tpcsweep history results/smoke",
@@ -102,13 +114,17 @@ def test_each_command_of_the_pages_is_typed_or_has_a_reason() -> None:
 
 @pytest.fixture(scope="module")
 def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installer]:
-    extras = ("crate", "history", "zarr")
+    extras = ("crate", "history", "measure", "zarr")
     with installed(storage, tmp_path_factory.mktemp("wheel"), *extras) as user:
         sweeps = user.home / "sweeps"
-        [tutorial] = re.findall(r"```yaml\n(parameters.*?)```", PAGES["docs/tutorial.md"], re.DOTALL)
+        mine, site = (
+            re.findall(r"```yaml\n(parameters.*?)```", PAGES[f"docs/{name}.md"], re.DOTALL)[0]
+            for name in ("tutorial", "answers")
+        )
         files = {
             "config": {"sweep": "smoke", "testbed": "netns"},
-            "sweeps/mine": yaml.safe_load(tutorial),
+            "sweeps/mine": yaml.safe_load(mine),
+            "sweeps/site": yaml.safe_load(site),
             "sweeps/endpoints": SHORT,
             "testbeds/mine": loopback(),
         }

@@ -43,7 +43,8 @@ def installed(storage: Storage, work: Path, *extras: str) -> Iterator[Installer]
         subprocess.run([*uv, "venv", "--python", sys.executable, home / "venv"], check=True)
         install = [*uv, "pip", "install", "--python", home / "venv/bin/python"]
         asked = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-        pins = [ROOT / f"envs/requirements{name}.txt" for name in ("", *(f"-{extra}" for extra in extras))]
+        lists = [ROOT / f"envs/requirements-{extra}.txt" for extra in extras]
+        pins = [ROOT / "envs/requirements.txt", *(file for file in lists if file.exists())]
         constraints = [word for file in pins for word in ("--constraint", file)]
         subprocess.run([*install, *constraints, asked], check=True)
         shutil.copytree(storage.pki / "ca", home / "ca", symlinks=True)

@@ -250,6 +250,7 @@ def test_a_mistake_is_answered_by_what_was_meant(words: list[str], told: str) ->
         ("parameters:\n\trtt: 5 ms\n", "mine.yaml: line 2: given a tab at its beginning, allowed: blanks"),
         ("parameters: {streams: '1, 2, 4'}", "allowed: [1, 2, 4]? several values are a list in brackets"),
         ("parameters: {file_size: 4M}", "allowed: 4 MB or 4 MiB? a size"),
+        ("parameters: {bandwidth: 1gbps}", "allowed: 1 Gbit/s or 1 GB/s? a rate"),
         ("parameters: {cores: .inf}", "allowed: null? a number of cores"),
         (
             "{parameters: {}, measurement: {precision: 5}}",

@@ -19,11 +19,15 @@ from rich.console import Console
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_tpcsweep import LogHandler
 from tpcsweep.common.files import write_json
+from tpcsweep.common.signals import STOPPED
 from tpcsweep.data import cell_files
 from tpcsweep.measuring.steady import analyse
+from tpcsweep.pages import making
 from tpcsweep.running import hooks, run_lock, staging, status
+from tpcsweep.running.changes import stale_lines
 from tpcsweep.running.hooks import notify
 from tpcsweep.running.progress import JobProgress, begin_progress
+from tpcsweep.running.short_cells import short_lines
 from tpcsweep.running.status import count_cells
 from tpcsweep.running.studies import Studies
 from tpcsweep.sweeps.parameters import BEFORE
@@ -263,10 +267,11 @@ def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, m
     assert "TPCSWEEP_SWEEP" not in os.environ
 
 
-def shown(capsys: pytest.CaptureFixture[str], record: dict[str, Any], **asked: bool) -> str:
+def shown(capsys: pytest.CaptureFixture[str], *records: dict[str, Any], **asked: bool) -> str:
     common = dict.fromkeys(("dryrun", "verbose", "debug_dag", "printshellcmds"), False) | asked
     handler = LogHandler(SimpleNamespace(**common), None)
-    handler.handle(logging.makeLogRecord(record))
+    for record in records:
+        handler.handle(logging.makeLogRecord(record))
     return capsys.readouterr().err
 
 
@@ -292,3 +297,108 @@ def test_the_terminal_shows_errors_alone_or_all_if_asked(capsys: Any, record: An
     assert shown(capsys, record) == shows
     for asked in ("dryrun", "verbose", "debug_dag", "printshellcmds"):
         assert shown(capsys, JOB_INFO, **{asked: True}) == "rule dataset:\n"
+
+
+def test_stages_after_the_cells_say_when_they_begin_and_end(capsys: Any) -> None:
+    def begin(rule: str, job: int) -> dict[str, Any]:
+        return INFO | {
+            "event": LogEvent.JOB_INFO,
+            "rule_name": rule,
+            "jobid": job,
+            "wildcards": {"study": "demo"},
+        }
+
+    def end(job: int) -> dict[str, Any]:
+        return INFO | {"event": LogEvent.JOB_FINISHED, "job_id": job}
+
+    said = shown(capsys, begin("dataset", 1), begin("verdicts", 2), end(2), end(1), begin("fits", 3))
+    assert re.fullmatch(r"demo: dataset …\ndemo: dataset: \d+ s\ndemo: models, which take longest …\n", said)
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("Terminating processes on user request, this might take some time.", "stopping"),
+        (
+            "Will exit after finishing currently running jobs (scheduler).",
+            "stopping after the jobs under way",
+        ),
+    ],
+)
+def test_a_run_that_its_user_stops_says_so_once_and_reports_no_failures(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, message: str, line: str
+) -> None:
+    monkeypatch.setenv(STOPPED, "")  # and deleted afterwards
+    said = shown(capsys, INFO | {"msg": message}, INFO | {"msg": message}, JOB_ERROR)
+    assert said.startswith(line) and said.count("\n") == 1
+    found = studies(tmp_path)
+    put(found.sweeps[0], 0)
+    hooks.end_run(found, well=False)
+    command = found.sweeps[0].command
+    assert capsys.readouterr().err == f"smoke: stopped by you: 1 of 2 cells kept; go on: {command}\n"
+    put(found.sweeps[0], 1)
+    hooks.end_run(found, well=False)
+    words = "smoke: 2 of 2 cells measured; stopped by you before the page was complete; go on: "
+    assert capsys.readouterr().err == f"{words}{command}\n"
+
+
+def test_a_dry_run_has_no_endless_lines(capsys: Any) -> None:
+    files = ", ".join(
+        f"results/demo/cells/origins=2/streams={number}/repetition=1.json" for number in range(60)
+    )
+    lines = shown(capsys, INFO | {"msg": f"rule default:\n    input: {files}\n    jobid: 0"}, dryrun=True)
+    first, inputs, last, _ = lines.split("\n")
+    assert (first, last) == ("rule default:", "    jobid: 0")
+    assert len(inputs) < 200 and re.search(r"streams=1/.*… and 5\d more$", inputs)
+    assert files in shown(capsys, INFO | {"msg": files}, dryrun=True, printshellcmds=True)
+
+
+def test_what_makes_measured_cells_stale_is_said_before_they_are_measured(tmp_path: Path) -> None:
+    def lines(rtt: object, **changes: object) -> list[str]:
+        parameters = {"rtt": rtt, "streams": [1, 2], "bandwidth": "1 Gbit/s", **changes}
+        return stale_lines(study_of(tmp_path, parameters=parameters))
+
+    found = study_of(tmp_path, parameters={"rtt": [1, 2], "streams": [1, 2], "bandwidth": 1})
+    assert lines([1, 2]) == []
+    for number in range(4):
+        put(found, number)
+    assert lines([1, 2]) == lines([1, 2, 3]) == []
+    [line] = lines([1, 2], bandwidth="2 Gbit/s")
+    assert line.startswith(
+        "4 cells measured with bandwidth 1 Gbit/s (now 2 Gbit/s): a run measures them again"
+    )
+    [line] = lines("1 ms")
+    assert line.startswith(
+        "2 missing cells are measured in folders rtt=…: write `rtt: [1 ms]`, with brackets"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rtt", "longest", "words"),
+    [
+        ("80 ms", "2 s", ["2 cells of at most 2 s may end without a byte: gfal-copy takes", "too_short"]),
+        ("5 ms", "9 s", ["cells of at most 9 s get the flag too_short"]),
+        ("5 ms", "10 s", []),
+    ],
+)
+def test_cells_that_will_be_too_short_are_named(
+    tmp_path: Path, rtt: str, longest: str, words: list[str]
+) -> None:
+    measurement = {"min_time": "1 s", "max_time": longest}
+    study = study_of(tmp_path, parameters={"rtt": rtt, "streams": [1, 2]}, measurement=measurement)
+    lines = short_lines(study)
+    assert len(lines) == len(words)
+    assert all(word in line for word, line in zip(words, lines, strict=True))
+
+
+def test_a_first_page_replaces_older_ones_and_never_passes_for_the_whole_page(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(making, "make_page", lambda _dataset, page, **_options: page.write_text("first"))
+    dataset, page = tmp_path / "dataset.nc", tmp_path / "index.html"
+    dataset.touch()
+    assert making.make_first_page(dataset, []) == page
+    assert page.stat().st_mtime < dataset.stat().st_mtime
+    page.write_text("whole")
+    assert making.make_first_page(dataset, []) is None
+    assert page.read_text() == "whole"

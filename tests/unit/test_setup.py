@@ -236,6 +236,7 @@ def test_on_almalinux_what_is_missing_comes_by_dnf_with_epel(checkout: Checkout)
 
 DEBIAN_EXTRAS = "crate, docs, globus, history, ns3, parquet, slurm, test, xrootd, zarr"
 ALMA_EXTRAS = "crate, docs, globus, history, parquet, slurm, xrootd, zarr"
+ALWAYS = {name for name, extra in EXTRAS.items() if extra.always}
 EVERY = [f"requirements-{name}" for name in ("crate", "history", "parquet", "slurm", "zarr")]
 FOR_TESTS = sorted([*EVERY, "requirements-docs", "requirements-test"])
 
@@ -315,10 +316,13 @@ def test_every_rule_that_runs_something_names_the_environment_of_conda() -> None
 
 MODULES = {"crate": "rocrate", "history": "ruptures", "parquet": "pyarrow", "zarr": "zarr"}
 MODULES |= {"slurm": "snakemake_executor_plugin_slurm"}
+MODULES |= {"kubernetes": "kubernetes", "measure": "snakemake", "models": "sklearn", "notebooks": "papermill"}
 
 
 def line_of(name: str) -> str:
-    pip = f" or `pip install {EXTRAS[name].content}`" if name in MODULES else ""
+    pip = f" or `pip install 'tpcsweep[{name}]'`" if name in MODULES else ""
+    if name in ALWAYS:
+        return f"the extra {name} ({EXTRAS[name].content}) is not installed: run `make setup`{pip}"
     return f"the extra {name} ({EXTRAS[name].content}) is not installed: run `make setup EXTRAS={name}`{pip}"
 
 
@@ -338,13 +342,14 @@ def test_each_missing_extra_has_a_line_with_its_remedy(
     # A wheel has no Makefile.
     monkeypatch.setattr("tpcsweep.common.extras.CHECKOUT", None)
     [crate, ns3] = missing_extras(["crate", "ns3"])
-    assert crate == "the extra crate (rocrate) is not installed: run `pip install rocrate`"
+    assert crate == "the extra crate (rocrate) is not installed: run `pip install 'tpcsweep[crate]'`"
     assert ns3.endswith("is not installed: run `apt-get install g++ libns3-dev` as root")
 
 
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
     lists = {file.stem.partition("-")[2] for file in (ROOT / "envs").glob("*-*.txt")}
-    assert lists - {"docs", "test"} == set(EXTRAS)
+    assert lists - {"docs", "test"} == set(EXTRAS) - ALWAYS
+    assert all((ENVS / f"requirements-{name}.in").exists() for name in ALWAYS)
 
 
 def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -> None:
@@ -385,7 +390,8 @@ def test_a_notebook_shows_the_line_alone(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
-    asked = {line for file in ENVS.glob("requirements-*.in") for line in file.read_text().splitlines()}
+    lists = (file.with_suffix(".in") for file in ENVS.glob("requirements-*.txt"))
+    asked = {line for file in lists for line in file.read_text().splitlines()}
     assert {"pyarrow", "rocrate", "statsmodels", "pytest"} <= asked
     # Tests look at pictures, notebooks and threads with libraries that base requirements need, too.
     needed = set(re.findall(r"^([a-z0-9._-]+)==", (ENVS / "requirements.txt").read_text(), re.MULTILINE))

@@ -1,6 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
+rule first_page:
+    """Make the page of a study without models at the place of the page, because its first fits take minutes."""
+    input:
+        dataset="<results>/{study}/dataset.nc",
+    output:
+        made=touch("<results>/{study}/logs/first_page"),
+    log:
+        "<results>/{study}/logs/first_page.log",
+    priority: 1
+    conda:
+        "../../envs/tpcsweep.yaml"
+    script:
+        "../scripts/first_page.py"
+
+
 rule page:
     """Make the page of a study."""
     input:

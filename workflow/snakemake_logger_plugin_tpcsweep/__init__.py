@@ -4,21 +4,35 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import time
+from itertools import accumulate
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
+from tpcsweep.common.signals import STOPPED
 
 _SHORT = {LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR}
-_KNOWN = ("RuleException", "Cannot restore ", "WorkflowError:\nAt least one job did not complete")
-"""A job prints its error itself, and what it measured is in staging."""
-_STEPS = {
-    "dataset": "making the dataset",
-    "surface": "drawing the figures",
-    "fits": "fitting the models, which takes longest",
-    "page": "making the page",
+_KNOWN = (
+    *("RuleException", "Cannot restore ", "WorkflowError:\nAt least one job did not complete"),
+    "Warning: the following output files of rule page were not present",
+)
+"""A job prints its error itself, what it measured is in staging, and rule `first_page` makes the first page."""
+_STAGES = {
+    "dataset": "dataset",
+    "first_page": "first page",
+    "surface": "figures",
+    "fits": "models, which take longest",
+    "page": "page",
 }
 """Rules after the last cell, which print nothing themselves."""
+_STOPPING = {
+    "Terminating processes on user request": "stopping",
+    "Will exit after finishing currently running jobs": "stopping after the jobs under way; Ctrl-C stops at once",
+}
+"""Snakemake's messages after Ctrl-C and after SIGTERM, and those of the terminal."""
+_WIDEST = 160  # letters of a line of a dry run, which otherwise names thousands of files
 
 
 class LogHandler(LogHandlerBase):
@@ -29,7 +43,10 @@ class LogHandler(LogHandlerBase):
     has_filter = False
     has_formatter = False
     needs_rulegraph = False
-    _stopped = False  # by Ctrl-C: jobs that end then have not failed
+
+    def __post_init__(self) -> None:
+        self._began: dict[int, tuple[str, float]] = {}  # stages under way by the numbers of their jobs
+        self._stopped = False  # jobs that end then have not failed
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self._text(record)
@@ -39,11 +56,18 @@ class LogHandler(LogHandlerBase):
 
     def _text(self, record: logging.LogRecord) -> str:
         asked = self.common_settings
-        if asked.dryrun or asked.verbose or asked.debug_dag or asked.printshellcmds:
+        if asked.verbose or asked.debug_dag or asked.printshellcmds:
             return self.format(record)
-        event = getattr(record, "event", None)
-        if event == LogEvent.JOB_INFO and (step := _STEPS.get(getattr(record, "rule_name", ""))):
-            return f"{record.__dict__['wildcards']['study']}: {step}"
+        if asked.dryrun:
+            return "\n".join(map(_shortened, self.format(record).split("\n")))
+        event, about = getattr(record, "event", None), record.__dict__
+        if event == LogEvent.JOB_INFO and (stage := _STAGES.get(about.get("rule_name", ""))):
+            name = f"{about['wildcards']['study']}: {stage}"
+            self._began[about["jobid"]] = name, time.monotonic()
+            return f"{name} …"
+        if event == LogEvent.JOB_FINISHED and about["job_id"] in self._began:
+            name, began = self._began.pop(about["job_id"])
+            return f"{name.partition(',')[0]}: {time.monotonic() - began:.0f} s"
         if event in _SHORT:
             if self._stopped:
                 return ""
@@ -51,6 +75,18 @@ class LogHandler(LogHandlerBase):
             logs = ", ".join(str(log) for each in listed for log in each if log)
             return f"{getattr(record, 'rule_name', 'a job')} failed" + (f"; log: {logs}" if logs else "")
         text = record.getMessage()
-        self._stopped |= text.startswith("Terminating processes on user request")
+        if stopping := next((line for start, line in _STOPPING.items() if text.startswith(start)), ""):
+            first, self._stopped = not self._stopped, True
+            os.environ[STOPPED] = "by its user"
+            return stopping if first else ""
         news = record.levelno >= logging.WARNING and not text.startswith(_KNOWN)
         return self.format(record) if news or text.startswith("Nothing to be done") else ""
+
+
+def _shortened(line: str) -> str:
+    """Return a line of a dry run with the first files of a long list and the number of the others."""
+    if len(line) <= _WIDEST or not line.startswith("    "):
+        return line
+    files = line.split(", ")
+    kept = max(1, sum(length <= _WIDEST for length in accumulate(len(file) + 2 for file in files)))
+    return ", ".join([*files[:kept], *([f"… and {len(files) - kept} more"] if kept < len(files) else [])])

@@ -10,6 +10,7 @@ import xarray as xr
 from tpcsweep.analysis.claims.judging import judge
 from tpcsweep.analysis.models.saved_fits import current
 from tpcsweep.analysis.plans.forecast import forecast
+from tpcsweep.common.extras import missing_extras
 from tpcsweep.common.files import is_up_to_date
 from tpcsweep.data.places import DATASET
 from tpcsweep.pages.making import Analysis, Section
@@ -24,8 +25,11 @@ def claims_section(dataset: Path, summary: xr.Dataset) -> Section:
 
 
 def models_section(dataset: Path, summary: xr.Dataset) -> Section:
-    """Return the fitted models and plans of a dataset whose fits are next to it, and nothing for other datasets."""
-    models = current(dataset)
+    """Return the fitted models and plans of a dataset whose fits are next to it, and nothing for other datasets.
+
+    Without the extra `models` a page has none: the best model may be a process, which needs it.
+    """
+    models = None if missing_extras(["models"]) else current(dataset)
     return {"forecast": forecast(summary, models) if models else None}
 
 

@@ -35,7 +35,10 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     """  # noqa: D301 (click needs the \b)
     from tpcsweep.analysis import comparison
     from tpcsweep.analysis.sides import read_side
+    from tpcsweep.common.extras import require_extra
 
+    if output is not None:
+        require_extra("notebooks")
     one, other = comparison.load_side(read_side("base", base)), comparison.load_side(read_side("new", new))
     compared = comparison.compare(one, other, (base, new))
     if output is not None:

@@ -80,6 +80,10 @@ def _text_for_users(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return f"not enough memory{f': {error}' if str(error) else ''}"
     if isinstance(error, ImportError):
+        from tpcsweep.common.extras import extra_of, missing_extras
+
+        if extra := extra_of(error.name or ""):
+            return "\n".join(missing_extras([extra])) or str(error)
         return f"tpcsweep is not installed completely: {error}. Install it again."
     return str(error) if type(error).__module__.startswith("tpcsweep.") else None
 

@@ -43,6 +43,8 @@ def grid_table(study: SweepStudy) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
 
+    from tpcsweep.running.changes import stale_lines
+    from tpcsweep.running.short_cells import short_lines
     from tpcsweep.sweeps.parameters import show_value
 
     grid = study.grid
@@ -59,7 +61,7 @@ def grid_table(study: SweepStudy) -> RenderableType:
             held = {cell.setting.values[name] for cell in cells}
             settings.append(f"{name} {_values(name, (value for value in grid.axes[name] if value in held))}")
         deployments.add_row(str(order), *shown, str(len(cells)), "; ".join(settings))
-    return Group(grid_summary(study), axes, deployments)
+    return Group(grid_summary(study), axes, deployments, *stale_lines(study), *short_lines(study))
 
 
 def grid_summary(study: SweepStudy) -> str:

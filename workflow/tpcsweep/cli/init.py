@@ -25,6 +25,7 @@ def init(folder: Path) -> None:
 
     Example: tpcsweep init sweeps
     """
+    from tpcsweep.common.extras import missing_extras
     from tpcsweep.common.installation import PACKAGE, SHIPPED
 
     if existing := [name for name in ("Snakefile", *PARTS, *PROFILES) if os.path.lexists(folder / name)]:
@@ -35,3 +36,5 @@ def init(folder: Path) -> None:
     for name in PROFILES:
         (folder / name).symlink_to(f"profiles/{name}")
     click.echo(f"{folder.absolute()}: change config/, then run `snakemake` in that folder")
+    for line in missing_extras(["measure"]):
+        click.echo(f"first: {line}")

@@ -46,7 +46,7 @@ def _options() -> list[click.Option]:
 @click.command(
     cls=QuestionCommand, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")}
 )
-@click.argument("words", nargs=-1, metavar="[TARGET] RESULTS|FILE.nc", type=click.Path())
+@click.argument("words", nargs=-1, metavar="[TARGET] [RESULTS|FILE.nc]", type=click.Path())
 @click.option(
     "--probability",
     type=Amount("PROBABILITY"),
@@ -71,18 +71,25 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     takes minutes. Every other parameter that varies in the data needs an option. Several values for origins, cores or
     streams, with commas, limit the search.
 
+    Without RESULTS the law of throughput answers, with constants measured elsewhere: streams for each TCP buffer,
+    cores, and the first measurements.
+
     \b
     Example: tpcsweep plan 0.8Gbit/s --rtt 40ms --probability 95% results/demo
              tpcsweep plan --recommend results/demo
+             tpcsweep plan 10Gbit/s --rtt 80ms
     """  # noqa: D301 (click needs the \b)
     target, results = _arguments(words, recommend)
     source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
     given = {key: value for key, value in options.items() if source(key) is not default}
+    question = {"target": target, **given}
+    if results is None:
+        _answer_by_law(question, output, as_json)
+        return
     dataset = find_results_dataset(results)
     from tpcsweep.analysis.models.cache import fits_of
     from tpcsweep.analysis.plans import recommendations as planning
 
-    question = {"target": target, **given}
     planning.check_question(dataset, question, recommend)
     with fits_of(dataset, lambda text: click.echo(text, err=True)) as models:
         result = planning.answer_question(dataset, models, question, recommend or output is not None)
@@ -95,8 +102,17 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     answer(as_json, content, *tables, *(str(page.absolute()) for page in pages))
 
 
-def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
-    """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
+def _answer_by_law(question: dict[str, Any], output: Path | None, as_json: bool) -> None:
+    if output is not None:
+        raise click.UsageError("-o: only with RESULTS")
+    from tpcsweep.analysis.plans.law import law_table, plan_by_law
+
+    plan = plan_by_law(question)
+    answer(as_json, plan.to_dict(), law_table(plan))
+
+
+def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path | None]:
+    """Return the target in Gbit/s and the results' path, if any. The target may be two words: 0.8 Gbit/s."""
     from tpcsweep.sweeps.units import RATE
 
     if len(words) > 1 and UNITLESS.fullmatch(words[0]) and words[1] in RATE.units:
@@ -110,9 +126,11 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
         except click.BadParameter as error:
             error.param_hint = "TARGET"
             raise
+    if len(words) == 1:
+        return target, None
     if len(words) != 2:
         example = "tpcsweep plan 0.8Gbit/s --rtt 40ms results/demo"
-        raise click.UsageError(f"Give TARGET and RESULTS, as in {example}")
+        raise click.UsageError(f"Give TARGET, and RESULTS if you have any, as in {example}")
     return target, Path(words[1])
 
 

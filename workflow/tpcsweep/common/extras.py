@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extras: packages for some sweeps and commands. `make setup EXTRAS=NAME` installs them in a checkout.
+"""Extras: packages for some sweeps and commands. `pip install 'tpcsweep[NAME]'` installs those of PyPI.
 
 Standard library only. An extra is looked up without importing it.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -27,7 +27,8 @@ class Extra:
 
     content: str
     installed: Callable[[], bool]
-    package: str = ""  # package of PyPI
+    modules: Sequence[str] = ()  # modules of its packages of PyPI
+    always: bool = False  # whether `make setup` installs it without being told to
 
 
 def require_extra(name: str) -> None:
@@ -44,20 +45,28 @@ def missing_extras(names: Iterable[str]) -> list[str]:
     ]
 
 
+def extra_of(module: str) -> str | None:
+    """Return the extra that contains a module of a library; None if none does."""
+    package = module.partition(".")[0]
+    return next((name for name, extra in EXTRAS.items() if package in extra.modules), None)
+
+
 def _remedies(name: str, extra: Extra) -> Iterator[str]:
     """Yield the commands that install an extra. An installation from a wheel has no Makefile."""
     if CHECKOUT:
-        yield f"`make setup EXTRAS={name}`"
-    if extra.package:
-        yield f"`pip install {extra.package}`"
+        yield "`make setup`" if extra.always else f"`make setup EXTRAS={name}`"
+    if extra.modules:
+        yield f"`pip install 'tpcsweep[{name}]'`"
     elif not CHECKOUT:
         lines = (SHIPPED / f"envs/debian-{name}.txt").read_text().splitlines()
         yield f"`apt-get install {' '.join(line for line in lines if not line.startswith('#'))}` as root"
 
 
-def _pip(package: str) -> Extra:
-    module = package.replace("-", "_")
-    return Extra(package, lambda: find_spec(module) is not None, package)
+def _pip(content: str, *modules: str, always: bool = False) -> Extra:
+    def installed() -> bool:
+        return all(find_spec(module) is not None for module in modules)
+
+    return Extra(content, installed, modules, always)
 
 
 def _programs(*names: str) -> bool:
@@ -84,13 +93,17 @@ def _succeeds(command: list[str], given: str = "") -> bool:
 
 _GLOBUS = ("globus-url-copy", "globus-gridftp-server")
 EXTRAS: Mapping[str, Extra] = {
-    "crate": _pip("rocrate"),
+    "crate": _pip("rocrate", "rocrate"),
     "globus": Extra(", ".join(_GLOBUS), lambda: _programs(*_GLOBUS)),
-    "history": _pip("ruptures"),
+    "history": _pip("ruptures", "ruptures"),
+    "kubernetes": _pip("kubernetes", "kubernetes", "urllib3", "websocket", always=True),
+    "measure": _pip("snakemake, cryptography", "snakemake", "cryptography", always=True),
+    "models": _pip("scikit-learn", "sklearn", always=True),
+    "notebooks": _pip("papermill, nbconvert, ipykernel", "papermill", "nbconvert", "ipykernel", always=True),
     "ns3": Extra("g++, libns3-dev", lambda: _headers("ns3/core-module.h")),
-    "parquet": _pip("pyarrow"),
-    "slurm": _pip("snakemake-executor-plugin-slurm"),
+    "parquet": _pip("pyarrow", "pyarrow"),
+    "slurm": _pip("snakemake-executor-plugin-slurm", "snakemake_executor_plugin_slurm"),
     "xrootd": Extra("a compiler and the libraries of XRootD", _xrootd),
-    "zarr": _pip("zarr"),
+    "zarr": _pip("zarr", "zarr"),
 }
-"""Extras by name; envs/requirements-NAME.txt and envs/debian-NAME.txt list their packages."""
+"""Extras by name. envs/requirements-NAME.in or envs/debian-NAME.txt lists the packages of each."""

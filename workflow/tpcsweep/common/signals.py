@@ -19,6 +19,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that ask a pr
 _ignored: list[int] = []  # signals received while they were ignored
 _STARTER = "TPCSWEEP_STARTER"
 """Environment variable with Snakemake's pid for its jobs, because it may end before a job starts."""
+STOPPED = "TPCSWEEP_STOPPED"
+"""Environment variable that tells the end of a run that its user stopped it."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # Loaded early, because a process forked from one with threads should load nothing before it execs.
 _libc = ctypes.CDLL(None)

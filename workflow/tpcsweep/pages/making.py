@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 import numpy as np
 import xarray as xr
 
-from tpcsweep.common.files import is_file, write_text
+from tpcsweep.common.files import is_file, is_up_to_date, write_text
 from tpcsweep.common.numbers import short
 from tpcsweep.data.labels import TRANSFERS_GROUP
 from tpcsweep.data.opening import load, open_group
@@ -71,6 +71,20 @@ def make_page(
             exists=lambda path: in_results and (folder / path).exists(),
         )
     write_text(page, render("page", **shown))
+
+
+def make_first_page(dataset: Path, analyses: Sequence[Analysis]) -> Path | None:
+    """Write a page next to a dataset, unless it has a newer one, to be replaced by one with more analyses.
+
+    Its time is before that of the dataset, so that Snakemake never takes it for the whole page.
+    """
+    page = dataset.with_name(PAGE)
+    if is_up_to_date(page, dataset):
+        return None
+    make_page(dataset, page, listed=True, analyses=analyses)
+    earlier = dataset.stat().st_mtime - 1
+    os.utime(page, (earlier, earlier))
+    return page
 
 
 def make_overview(page: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 from tpcsweep.common import processes, signals
 from tpcsweep.common.extras import MissingExtraError, missing_extras
 from tpcsweep.common.files import is_file
-from tpcsweep.running import live, progress, run_lock, staging, study_dataset
+from tpcsweep.running import changes, live, progress, run_lock, short_cells, staging, study_dataset
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
 from tpcsweep.running.studies import Studies
@@ -31,6 +31,8 @@ def begin_run(studies: Studies) -> None:
             run_lock.lock_results(study.folder)
         for measured in studies.measured:
             stale = len(studies.stale[measured.folder.name])
+            warnings = [*changes.stale_lines(measured), *short_cells.late_lines(measured)] if stale else []
+            sys.stderr.writelines(f"{measured.folder.name}: {line}\n" for line in warnings)
             config = {"config": measured.requested, "root": str(Path.cwd())}
             progress.begin_progress(measured.folder, stale, **config)
             if stale:
@@ -121,9 +123,10 @@ def _try(study: SweepStudy) -> None:
 
 
 def _line(study: SweepStudy, status: Status) -> str:
-    if status.missing and progress.read_progress(study.folder).get("stopped"):
+    stopped = signals.STOPPED in os.environ
+    if status.missing and (stopped or progress.read_progress(study.folder).get("stopped")):
         kept = status.measured + status.failed
-        return f"stopped: {kept} of {status.cells} cells kept; go on: {study.command}"
+        return f"stopped by you: {kept} of {status.cells} cells kept; go on: {study.command}"
     how = "simulated" if study.testbed.simulated else "measured"
     line = f"{status.measured} of {status.cells} cells {how}"
     line += f", {status.flagged} with a warning" if status.flagged else ""
@@ -131,4 +134,6 @@ def _line(study: SweepStudy, status: Status) -> str:
     if holes := staging.holes(study.folder):
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
         line += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
+    elif stopped:
+        line += f"; stopped by you before the page was complete; go on: {study.command}"
     return line

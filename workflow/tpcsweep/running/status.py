@@ -18,7 +18,7 @@ from tpcsweep.data import cell_files
 from tpcsweep.data.cell_files import DamagedError, parse_cell
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
-from tpcsweep.running import progress, run_lock, staging
+from tpcsweep.running import changes, progress, run_lock, staging
 from tpcsweep.sweeps.parameters import complete
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
 
@@ -79,6 +79,7 @@ def status_table(study: SweepStudy, status: Status) -> RenderableType:
     parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
     for hole in staging.holes(study.folder):
         parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
+    parts += changes.stale_lines(study)
     if run := run_under_way(study.folder):
         parts += _run_lines(run)
     elif status.missing:

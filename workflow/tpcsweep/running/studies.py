@@ -145,6 +145,11 @@ class Studies(dict[str, Study]):
         return [name for name, place in places.items() if self._sources(name) != [str(place)]]
 
     @property
+    def without_models(self) -> list[str]:
+        """Names of the studies that no run has fitted models to; the others have a page until the new one is made."""
+        return [name for name, study in self.items() if not (study.folder / "models.json").exists()]
+
+    @property
     def cells(self) -> list[str]:
         """Files of all cells."""
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]

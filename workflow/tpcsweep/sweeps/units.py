@@ -57,7 +57,8 @@ class Dimension:
         match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
         if not match or not (given := match["unit"].casefold()) or match["unit"] in self.units:
             return ""
-        similar = [unit for unit in self.units if unit.casefold() == given]
+        spelled = {given, given.replace("bps", "bit/s"), given.replace("bps", "b/s")}  # gbps: bits or bytes
+        similar = [unit for unit in self.units if unit.casefold() in spelled]
         similar = similar or [unit for unit in self.units if unit.casefold().startswith(given)]
         return f"{' or '.join(f'{match[1]} {unit}' for unit in similar)}? " if similar else ""
 

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tpcsweep.analysis.models.saved_fits import FILE, current, fit_all
+from tpcsweep.common.extras import require_extra
 from tpcsweep.common.files import checksum, write_text
 from tpcsweep.data.opening import load
 
@@ -17,13 +18,15 @@ from tpcsweep.data.opening import load
 def fits_of(dataset: Path, report: Callable[[str], None]) -> Iterator[Path]:
     """Yield the file with a dataset's fits: the one in its folder, a cached one, or a new one.
 
-    Without a writable cache the fits are lost at the end.
+    Without a writable cache the fits are lost at the end. Raises MissingExtraError before a fit without the extra
+    `models`.
     """
     kept = _cached(dataset)
     known = current(dataset) or (kept and current(dataset, kept))
     if known is not None:
         yield known
         return
+    require_extra("models")
     report(f"{dataset}: no fits of these cells yet. Fitting the models …")
     with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
         file = Path(folder, FILE)
