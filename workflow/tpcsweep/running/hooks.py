@@ -54,6 +54,8 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
             staging.clear_unmeasured(study)
         status = count_cells(study)
         negative |= fails(studies.fail_on, status)
+        if not study.testbed.simulated and is_fruitless(status):
+            staging.retry_failed(study)
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         line = f"{study.folder.name}: {_line(study, status)}"
         (incomplete if status.missing else complete).append(line)
@@ -81,8 +83,12 @@ def fails(rule: str, status: Status) -> bool:
 
     any: a cell could not be measured, or all failed. all: no cell was measured. none: never.
     """
-    nothing = status.cells > 0 and not status.measured and status.left < status.cells
-    return rule != "none" and (nothing or (rule == "any" and status.not_measured > 0))
+    return rule != "none" and (is_fruitless(status) or (rule == "any" and status.not_measured > 0))
+
+
+def is_fruitless(status: Status) -> bool:
+    """Return whether cells of a sweep were tried, and none was measured."""
+    return not status.measured and status.left < status.cells
 
 
 def notify(study: SweepStudy, command: str, ending: Ending, counts: Status) -> str:
