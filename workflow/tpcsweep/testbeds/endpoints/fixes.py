@@ -25,11 +25,13 @@ FIXES = {
 }
 """Fixes of failures of tpcsweep's own requests."""
 _UNTRUSTED = re.compile(
-    r"certificate verify|local issuer|self.signed|CA certificates|peer certificate", re.IGNORECASE
+    r"certificate verify|local issuer|self.signed|CA certificates|peer certificate|trusted (CA|issuer)|certification path",
+    re.IGNORECASE,
 )
+"""Words of OpenSSL, davix, canl (StoRM WebDAV and dCache), and Java."""
 _DATES = re.compile(r"certificate (has expired|is not yet valid|expired)", re.IGNORECASE)
 _NAME = re.compile(
-    r"subject name matches|(host ?name|IP address) mismatch|issued for a different host|not match target host",
+    r"subject name matches|(host ?name|IP address) mismatch|issued for a different host|not match target host|match any of the subject alt",
     re.IGNORECASE,
 )
 _OWN_TLS = re.compile(r"\[SSL: |\(Neon\)|curl: \(60\)|exit code 60\b")

@@ -439,10 +439,8 @@ class _PairTrial:
         assert isinstance(door, HttpDoors)
         headers = copy_headers(transfer, *(self._ends[role].token for role in transfer.roles))
         answer = door.request("COPY", transfer.ends[0], headers)
-        progress = Progress()
-        progress.feed(answer.body)
         self._markers |= b"Perf Marker" in answer.body
-        if why := failure(answer.status, answer.reason, progress.last, answer.headers):
+        if why := failure(answer.status, answer.reason, Progress(answer.body).last, answer.headers):
             raise UnusableEndpointError(explained_copy(why, mode))
 
 

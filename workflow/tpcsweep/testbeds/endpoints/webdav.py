@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from tpcsweep.common.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
 from tpcsweep.measuring.tools.http import REDIRECTIONS, Head, HttpError, parse_head
 from tpcsweep.measuring.tools.http_tpc import BUSY, Progress, pause_seconds, wish
-from tpcsweep.measuring.tools.tool import LONGEST, Credentials
+from tpcsweep.measuring.tools.tool import Credentials, shortened
 from tpcsweep.testbeds.endpoints.doors import (
     ANOTHER,
     PATIENCE,
@@ -79,10 +79,8 @@ def _reason(error: Exception) -> str:
         return error.verify_message
     if not isinstance(error, http.client.IncompleteRead):
         return str(error) or type(error).__name__
-    progress = Progress()
-    progress.feed(error.partial)
-    last = progress.last.decode(errors="replace")[:LONGEST]
-    return f"the server closed the connection before the end of an answer: {last}"
+    last = Progress(error.partial).last.decode(errors="replace")
+    return f"the server closed the connection before the end of an answer: {shortened(last)}"
 
 
 class HttpDoors(Doors):
@@ -193,9 +191,13 @@ class HttpDoors(Doors):
             part = re.fullmatch(
                 r"bytes=0-(\d+)", headers.get("Range", "")
             )  # a server may send the whole file
-            return Answer(
-                answer.status, answer.reason, found, answer.read(int(part[1]) + 1 if part else None)
-            )
+            try:
+                content = answer.read(int(part[1]) + 1 if part else None)
+            except http.client.IncompleteRead as error:
+                # StoRM WebDAV ends no body that reports a failed push.
+                if method != "COPY" or not Progress(content := error.partial).failed:
+                    raise
+            return Answer(answer.status, answer.reason, found, content)
         finally:
             connection.close()
 
