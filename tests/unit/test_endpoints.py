@@ -315,6 +315,14 @@ def test_streams_use_every_door_of_both_ends_by_https_without_a_slash_at_its_end
         ),
         ("HTTP 503 Service Unavailable", "fewer streams"),
         ("GET https://a/x: unable to get local issuer certificate", "set ca"),
+        (
+            "PUT https://a/x: [SSL: SSLV3_ALERT_CERTIFICATE_UNKNOWN] sslv3 alert certificate unknown",
+            "your cert",
+        ),
+        (
+            "https://a/x: [SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required",
+            "your cert",
+        ),
         ("a.example:4030: connection reset at 14031 bytes", ""),
     ],
 )

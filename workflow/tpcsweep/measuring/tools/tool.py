@@ -80,6 +80,12 @@ class Transfer:
         """Sides of the end that gets the COPY and of the other end."""
         return ("destination", "source") if self.copy_mode == "pull" else ("source", "destination")
 
+    @property
+    def asked(self) -> tuple[str, str]:
+        """Side and URL of the server that gets the request: the active end, unless that is a local file."""
+        first, second = zip(self.roles, self.ends[::2], strict=True)
+        return second if first[1].startswith("file:") else first
+
     def url_for_mover(self, url: str) -> str:
         """Return the URL of an end as the program that moves the data uses it.
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import expected_seconds
-from tpcsweep.testbeds.endpoints import door_network, secrets, validity
+from tpcsweep.testbeds.endpoints import door_network, pauses, secrets, validity
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints, Login
@@ -53,6 +53,8 @@ def lacks_credential(problems: list[Problem]) -> bool:
 
 
 def _problems_of_pair(settings: Endpoints, seconds: float, cell: float, pair: EndpointPair) -> list[Problem]:
+    if wishes := list(filter(None, map(pauses.wish, pair.urls))):
+        return [Problem(f"pair {pair.name}: {wishes[0]}")]
     try:
         with secrets.written(settings, pair) as private:
             credentials = Credentials(private)

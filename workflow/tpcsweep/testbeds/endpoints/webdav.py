@@ -13,14 +13,15 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tpcsweep.common.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
+from tpcsweep.common.urls import NewFolder, OwnFile, door_of, holds_own_folder, shown, unencrypted
 from tpcsweep.measuring.tools.http import REDIRECTIONS, Head, HttpError, parse_head
 from tpcsweep.measuring.tools.http_tpc import BUSY, Progress, pause_seconds, wish
 from tpcsweep.measuring.tools.tool import Credentials, shortened
+from tpcsweep.testbeds.endpoints import pauses
 from tpcsweep.testbeds.endpoints.doors import (
     ANOTHER,
     PATIENCE,
@@ -32,7 +33,6 @@ from tpcsweep.testbeds.endpoints.doors import (
 )
 
 TRIES = 4  # requests to a busy door before giving up
-LONGEST_WAIT = 30.0
 EARLY = 1.0  # seconds that an upload waits for an answer before it sends its content, as curl does
 CREATED = 201
 REFUSED = (400, 401, 403, 404, 409, 415, 423, 507)
@@ -87,6 +87,7 @@ class HttpDoors(Doors):
     def __init__(self, credentials: Credentials, role: str) -> None:
         """Raise OSError for unusable certificates."""
         self.credentials, self.role = credentials, role
+        self.on_pause: Callable[[str, float], object] = pauses.ask
         self.tls = ssl.create_default_context(cafile=str(credentials.authority))
         if credentials.needed and not credentials.token_file(role):
             self.tls.load_cert_chain(credentials.certificate, credentials.key)
@@ -107,8 +108,10 @@ class HttpDoors(Doors):
             if answer.status not in BUSY or attempt == TRIES - 1:
                 break
             asked = pause_seconds(answer.headers.get("retry-after", ""), answer.headers.get("date", ""))
-            pause = min(2.0**attempt, LONGEST_WAIT) if asked is None else asked
-            if pause > LONGEST_WAIT:
+            if asked is not None:
+                self.on_pause(door_of(url), asked)
+            pause = min(2.0**attempt, pauses.LONGEST_WAIT) if asked is None else asked
+            if pause > pauses.LONGEST_WAIT:
                 break
             time.sleep(pause)
         return answer
