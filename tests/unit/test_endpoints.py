@@ -314,6 +314,12 @@ def test_streams_use_every_door_of_both_ends_by_https_without_a_slash_at_its_end
             for words in ("Failed sending data to", "Failure when receiving data from")
         ),
         ("HTTP 503 Service Unavailable", "fewer streams"),
+        ("GET https://a/x%20y/tpcsweep-1/file: HTTP 404 Not Found", "letters and digits"),
+        (
+            "failure: Error fetching https://a/x%20y/f: 404 status code: 404, reason phrase",
+            "letters and digits",
+        ),
+        ("GET https://a/x/f: HTTP 404 Not Found", ""),
         ("GET https://a/x: unable to get local issuer certificate", "set ca"),
         (
             "PUT https://a/x: [SSL: SSLV3_ALERT_CERTIFICATE_UNKNOWN] sslv3 alert certificate unknown",

@@ -54,11 +54,11 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
             staging.clear_unmeasured(study)
         status = count_cells(study)
         negative |= fails(studies.fail_on, status)
-        if not study.testbed.simulated and is_fruitless(status):
-            staging.retry_failed(study)
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         line = f"{study.folder.name}: {_line(study, status)}"
         (incomplete if status.missing else complete).append(line)
+        if not study.testbed.simulated and is_fruitless(status):
+            staging.retry_failed(study)
         live.end_page(study, line)
         study_dataset.remove_partial(study)
         if failure := notify(study, studies.notify, ending, status):
@@ -134,7 +134,10 @@ def _line(study: SweepStudy, status: Status) -> str:
     line = f"{status.measured} of {status.cells} cells {how}"
     line += f", {status.flagged} with a warning" if status.flagged else ""
     line += f", {status.failed} failed" if status.failed else ""
-    if holes := staging.holes(study.folder):
+    line += (
+        f", which the next run tries again: {study.command}" if is_fruitless(status) and status.failed else ""
+    )
+    if status.missing and (holes := staging.holes(study.folder)):
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
         line += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
     return line

@@ -143,8 +143,10 @@ def retry_failed(study: SweepStudy) -> None:
         file = study.cell_file(cell)
         if not cell_files.stale(file, cell_spec(study, cell)):
             failed.append((cell, cell_files.read_cell(file).result.message or "failed"))
-            set_aside(file, "failed")
-    _write_holes(study, [*holes(study.folder), *_grouped(failed)])
+            file.replace(file.with_name(f"{file.name}.failed"))
+    tried = {cell.path for cell, _ in failed}
+    others = (hole for hole in holes(study.folder) if not tried & set(hole.cells))
+    _write_holes(study, [*others, *_grouped(failed)])
 
 
 def _is_rejected(study: SweepStudy, cell: Cell) -> bool:

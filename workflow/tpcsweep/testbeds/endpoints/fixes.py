@@ -15,6 +15,9 @@ FIXES = {
     r"Server returned nothing|(Failed sending data to|Failure when receiving data from) the peer": (
         "the other end closed the connection: look at its disk and its log"
     ),
+    r"%[0-9A-F]{2}\S*: (HTTP )?404\b": (
+        "if the file exists, the server cannot read names with encoded characters: use a folder of letters and digits"
+    ),
     r"no byte arrived": "choose a smaller file_size or more time, as only completed files and markers are visible",
     r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
     r"alert (certificate|bad certificate|unknown ca|access denied)": (

@@ -29,7 +29,8 @@ KNOWN = (
         ("storm", "milton"),  # its WebDAV library answers OPTIONS
         "tells copies to other servers from its own by its names in STORM_WEBDAV_HOSTNAME_0, … (its doc/tpc.md); "
         "ignores the number of connections; answers 500 to tokens of an issuer that it does not know or reach "
-        "(its CompositeJwtDecoder), so gfal2, which needs a token or delegation, copies nothing anonymously",
+        "(its CompositeJwtDecoder), so gfal2, which needs a token or delegation, copies nothing anonymously; "
+        "1.8.1 reads no file in a folder whose URL has %XX, and issues macaroons only for VOMS attributes",
     ),
 )
 

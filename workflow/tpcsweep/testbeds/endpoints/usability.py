@@ -142,6 +142,8 @@ def explained_denial(text: str, pair: EndpointPair, role: str, credentials: Cred
         fix = "anonymous access has no right there: set credentials, or ask for the right"
     elif lacking:
         fix = f"another token: {' and '.join(lacking)} (audience or scope)"
+    elif not token:
+        fix = "a proxy with the attributes of your VO (voms-proxy-init --voms), or ask for the right"
     if role == "source" and re.match(r"MKCOL|mkdir", text):
         fix += "; or set source.file, if you may only read"
     return f"{refusal}. Fix: {fix}"
