@@ -10,6 +10,7 @@ A second table has files of a minute, whose rate changes meanwhile, without and 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -66,8 +67,10 @@ def long_cell(
     return spans, markers
 
 
-def judged(spans: list[Span], streams: int, parts: list[Span] | None = None) -> tuple[float, float, float]:
-    """Mean and interval of a cell, by its files or by known parts of them."""
+def judged(
+    spans: list[Span], streams: int, parts: list[Span] | None = None
+) -> tuple[float, float, float, bool]:
+    """Mean and interval of a cell, by its files or by known parts of them, and whether it has too few files."""
     parts = parts or spans
     times = np.arange(0.0, known_until(parts, streams), INTERVAL)
     rates = np.diff(arrived(times, parts)) / INTERVAL
@@ -76,21 +79,25 @@ def judged(spans: list[Span], streams: int, parts: list[Span] | None = None) -> 
         event = {"event": "end", "stream": stream, "number": number, "name": f"{number}", "failure": None}
         event |= {"start": start, "end": end, "followed": parts is not spans}
         transfers.add(event, Arrival(None, size))
-    found = analyse(rates, INTERVAL, 0.95, course=Course(cycle=transfers.cycle))
+    found = replace(analyse(rates, INTERVAL, 0.95, course=Course(cycle=transfers.cycle)), too_short=False)
     if transfers.whole_files:
         found = by_rounds(found, *transfers.rounds(), 0.95)
-    return found.mean, found.low, found.high
+    return found.mean, found.low, found.high, found.too_short
 
 
-def coverage(rows: list[tuple[float, float, float]], truth: float) -> str:
-    means, lows, highs = np.array(rows).T
-    covered, width = np.mean((lows <= truth) & (truth <= highs)), np.nanmedian((highs - lows) / 2 / means)
-    return f"{covered:.1%} | {width:.1%}"
+def coverage(rows: list[tuple[float, float, float, bool]], truth: float) -> str:
+    means, lows, highs, short = np.array(rows).T
+    covered, width = (lows <= truth) & (truth <= highs), np.nanmedian((highs - lows) / 2 / means)
+    kept = short == 0
+    unflagged = f"{covered[kept].mean():.0%} of {kept.mean():.0%}" if kept.any() else "none"
+    return f"{covered.mean():.1%} | {width:.1%} | {unflagged}"
 
 
 def main() -> None:
-    print("| streams | files of each | scatter of files | slow scatter | covered | half width |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| streams | files of each | scatter of files | slow scatter | covered | half width | covered without a flag |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for streams in (1, 4, 16):
         for files in (4, 8, 16, 32):
             for scatter, slow in ((0.1, 0.0), (0.3, 0.0), (0.1, 0.2)):
@@ -100,8 +107,8 @@ def main() -> None:
                 truth = judged(long, streams)[0]
                 rows = [judged(cell(random, streams, files, scatter, slow), streams) for _ in range(CELLS)]
                 print(f"| {streams} | {files} | {scatter:.0%} | {slow:.0%} | {coverage(rows, truth)} |")
-    print("\n| streams | long files of each | markers | covered | half width |")
-    print("|---|---|---|---|---|")
+    print("\n| streams | long files of each | markers | covered | half width | covered without a flag |")
+    print("|---|---|---|---|---|---|")
     for streams in (1, 4):
         for files in (2, 4, 8):
             random = np.random.default_rng(7)

@@ -265,6 +265,8 @@ def test_check_of_a_pair_shows_failures_and_what_is_different(
     other = content(ends, "a", "b")
     other["pairs"][1]["destination"] = {"urls": ["http://127.0.0.1:9/test"]}
     configure(configured, other)
+    for pair in ("b", "a"):
+        assert "since " not in tpcsweep("check", "mine", "--pair", pair)[1], "nobody checked the pair before"
     assert tpcsweep("check", "mine")[0] == 1
     code, output = tpcsweep("check", "mine", "--pair", "a", "--failed")
     assert (code, "127.0.0.1:9" in output, "ok" in output.split()) == (0, False, False)

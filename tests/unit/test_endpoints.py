@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tpcsweep.common.urls import NewFolder, folder_url, made_up
 from tpcsweep.deploying.xrootd.credentials import create_credentials
+from tpcsweep.measuring.tools.http_tpc import Progress, failure
 from tpcsweep.measuring.tools.native import Copier
 from tpcsweep.measuring.tools.registry import TOOLS
-from tpcsweep.measuring.tools.tool import Credentials, Transfer
+from tpcsweep.measuring.tools.tool import Credentials, Transfer, shortened
 from tpcsweep.sweeps.problems import ConfigurationError, validated
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Sweep, expand
@@ -313,7 +314,21 @@ def test_streams_use_every_door_of_both_ends_by_https_without_a_slash_at_its_end
             for words in ("Failed sending data to", "Failure when receiving data from")
         ),
         ("HTTP 503 Service Unavailable", "fewer streams"),
+        ("GET https://a/x%20y/tpcsweep-1/file: HTTP 404 Not Found", "letters and digits"),
+        (
+            "failure: Error fetching https://a/x%20y/f: 404 status code: 404, reason phrase",
+            "letters and digits",
+        ),
+        ("GET https://a/x/f: HTTP 404 Not Found", ""),
         ("GET https://a/x: unable to get local issuer certificate", "set ca"),
+        (
+            "PUT https://a/x: [SSL: SSLV3_ALERT_CERTIFICATE_UNKNOWN] sslv3 alert certificate unknown",
+            "your cert",
+        ),
+        (
+            "https://a/x: [SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required",
+            "your cert",
+        ),
         ("a.example:4030: connection reset at 14031 bytes", ""),
     ],
 )
@@ -348,6 +363,18 @@ UNTRUSTED = "SSL certificate problem: unable to get local issuer certificate"
             "push",
             "the source's server misses the destination's name in its certificate",
         ),
+        # As StoRM WebDAV 1.8.1 has them.
+        *(
+            (f"failure: SSLHandshakeException while pushing {words}", "push", f"the source's server {fix}")
+            for words, fix in (
+                ("https://b/…: Trusted issuer of this certificate was not established", "does not trust"),
+                ("https://b/…: Certificate has expired on: Sun Nov 29 09:00:00 UTC 2026", "finds the dest"),
+                (
+                    "to https://b/…: Certificate for <b> doesn't match any of the subject alternative",
+                    "misses",
+                ),
+            )
+        ),
         ("curl: (60) SSL certificate problem: certificate has expired", "pull", "to renew it, or set"),
         ("a:1: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable", "pull", "set ca"),
         ("failure: Remote side failed with status code 403", "pull", "the source refuses the destination's"),
@@ -363,12 +390,16 @@ def test_the_fix_of_a_copy_names_the_end_that_refuses(failure: str, mode: str, f
     assert explained_copy(text, mode) == text
 
 
-BROKEN_OFF = b"%x\r\n%s\r\n" % (len(said := b"End\nfailure: no route\nto b.example"), said)
+WORDS = f"failure: no route\n{'to ' * 200}b.example: Trusted issuer was not established"
+BROKEN_OFF = b"%x\r\n%s\r\n" % (len(said := f"End\n{WORDS}".encode()), said)
 """A chunk of a COPY's body without the last chunk, as StoRM WebDAV sends it when it cannot push."""
 
 
 class BreaksOff(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.do_COPY()
 
     def do_COPY(self) -> None:
         self.send_response(202)
@@ -384,11 +415,15 @@ def test_a_broken_answer_is_reported_with_its_reason(tmp_path: Path) -> None:
     credentials = Credentials(pki)
     with serving(BreaksOff, "127.0.0.1", pki) as url:
         copier, transfer = Copier(credentials), Transfer(f"{url}/file", "https://b.example/file", "push")
-        with pytest.raises(DoorError) as by_door:
-            HttpDoors(credentials, "source").request("COPY", transfer.source)
+        door = HttpDoors(credentials, "source")
+        by_door = failure(202, "", Progress(door.request("COPY", transfer.source).body).last)
         by_native = asyncio.run(copier.copy(transfer))
-    for told in (by_door.value, by_native):
-        assert str(told).endswith("failure: no route to b.example")
+        with pytest.raises(DoorError, match="closed the connection before the end of an answer"):
+            door.request("GET", transfer.source)
+    for told in (by_door, by_native):
+        assert told == " ".join(WORDS.split())
+        assert len(short := shortened(told)) <= 300
+        assert explained_copy(short, "push").endswith("CA: ask its administrator to add it")
 
 
 def test_spending_is_that_of_one_run_in_all_its_jobs(tmp_path: Path) -> None:

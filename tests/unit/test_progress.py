@@ -211,6 +211,15 @@ def test_the_rule_for_the_exit_code(tmp_path: Path, statuses: tuple[str, ...], r
         ends = pytest.raises(SystemExit, match=r"^1$") if rule in rules.split() else contextlib.nullcontext()
         with ends:
             hooks.end_run(found, well=True)
+        # Snakemake runs no hook without jobs, so the next run measures the cells of a sweep without any result.
+        retried = [
+            number
+            for number, kind in enumerate(statuses)
+            if kind != "ok" and ("all" in rules or kind != "failed")
+        ]
+        assert list(staging.stale_cells(study)) == [study.grid.cells[number] for number in retried]
+        listed = {path: hole.why for hole in staging.holes(study.folder) for path in hole.cells}
+        assert set(listed) == {study.grid.cells[number].path for number in retried} and all(listed.values())
     with pytest.raises(ConfigurationError, match=r"fail_on.*any.*all.*none"):
         studies(tmp_path, fail_on="some")
 

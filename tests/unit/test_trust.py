@@ -20,7 +20,7 @@ from tpcsweep.deploying.xrootd import monitoring
 from tpcsweep.deploying.xrootd.monitoring import Copy, parse_datagram
 from tpcsweep.measuring import transfers
 from tpcsweep.measuring.readings import sampled_series
-from tpcsweep.measuring.rounds import by_rounds, half_width
+from tpcsweep.measuring.rounds import FEWEST_ROUNDS, by_rounds, half_width, independent_rounds
 from tpcsweep.measuring.sampler import LocalTargets, Sampler, ThinnedHistory
 from tpcsweep.measuring.steady import analyse
 from tpcsweep.measuring.transfer_files import Arrival, DestinationFiles, FirstBytes, reserve_memory
@@ -152,11 +152,30 @@ def test_few_files_are_too_few_and_of_many_batches_count() -> None:
         found = CellTransfers("c", BEGAN, 2)
         for number in range(files):
             for stream in range(2):
-                event = ended(stream, number, number, number + 1 + 0.1 * math.sin(9 * number + stream))
+                event = ended(stream, number, number, number + 1 + 0.1 * math.sin(9 * number + 2 * stream))
                 found.add(event, Arrival(None, 100))
         whole = by_rounds(cell, *found.rounds(), 0.95)
         assert (whole.mean, whole.too_short, whole.freedom in freedom) == (cell.mean, short, True)
         assert math.isnan(whole.correlation) == short  # otherwise all cells of a sweep decide
+
+
+@pytest.mark.parametrize(("streams", "files"), [(1, 40), (4, 8), (4, 32), (16, 8)])
+def test_files_that_say_too_little_about_common_scatter_are_flagged(streams: int, files: int) -> None:
+    """Slow scatter of 20 % that all streams share, beside 10 % of each file: their intervals are too narrow."""
+    generator, flagged = np.random.default_rng(5), {0.0: list[bool](), 0.2: list[bool]()}
+    for _ in range(100):
+        common = generator.normal(size=files + 20)
+        for step in range(1, common.size):
+            common[step] = 0.8 * common[step - 1] + 0.6 * common[step]
+        for slow, found in flagged.items():
+            seconds = np.exp(slow * common[21:] + 0.1 * generator.normal(size=(streams, files - 1)))
+            found.append(independent_rounds(seconds, np.ones(seconds.shape)) < FEWEST_ROUNDS)
+    assert np.mean(flagged[0.0]) <= 0.2
+    assert np.mean(flagged[0.2]) >= 0.7
+    few = np.exp(0.1 * generator.normal(size=(1, 7)))
+    assert independent_rounds(few, np.ones(few.shape)) < FEWEST_ROUNDS, (
+        "a single stream, as many as there are"
+    )
 
 
 @given(st.lists(st.floats(1e-3, 1e15), min_size=1, max_size=50), st.integers(0, 100))

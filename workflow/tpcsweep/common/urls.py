@@ -182,6 +182,17 @@ def holds_own_folder(url: str) -> bool:
     return bool(_OWN.fullmatch(last) or _OWN.fullmatch(above))
 
 
+PORTS = {"https": 443, "http": 80}
+ROOT_PORT = 1094
+
+
+def door_of(url: str) -> str:
+    """Return host and port of a URL; "" for a local folder."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return (host if parts.port else f"{host}:{PORTS.get(parts.scheme, ROOT_PORT)}").lower() if host else ""
+
+
 def shown(url: str) -> str:
     """Return a URL for messages: redirections may have a token in their query."""
     return url.partition("?")[0]

@@ -59,6 +59,8 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         line = f"{study.folder.name}: {_line(study, status)}"
         (incomplete if status.missing else complete).append(line)
+        if not study.testbed.simulated and is_fruitless(status):
+            staging.retry_failed(study)
         live.end_page(study, line)
         study_dataset.remove_partial(study)
         if failure := notify(study, studies.notify, ending, status):
@@ -83,8 +85,12 @@ def fails(rule: str, status: Status) -> bool:
 
     any: a cell could not be measured, or all failed. all: no cell was measured. none: never.
     """
-    nothing = status.cells > 0 and not status.measured and status.left < status.cells
-    return rule != "none" and (nothing or (rule == "any" and status.not_measured > 0))
+    return rule != "none" and (is_fruitless(status) or (rule == "any" and status.not_measured > 0))
+
+
+def is_fruitless(status: Status) -> bool:
+    """Return whether cells of a sweep were tried, and none was measured."""
+    return not status.measured and status.left < status.cells
 
 
 def notify(study: SweepStudy, command: str, ending: Ending, counts: Status) -> str:
@@ -131,7 +137,10 @@ def _line(study: SweepStudy, status: Status) -> str:
     line = f"{status.measured} of {status.cells} cells {how}"
     line += f", {status.flagged} with a warning" if status.flagged else ""
     line += f", {status.failed} failed" if status.failed else ""
-    if holes := staging.holes(study.folder):
+    line += (
+        f", which the next run tries again: {study.command}" if is_fruitless(status) and status.failed else ""
+    )
+    if status.missing and (holes := staging.holes(study.folder)):
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
         line += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
     elif stopped:

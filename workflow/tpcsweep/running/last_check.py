@@ -32,9 +32,9 @@ def read_record(file: Path) -> dict[str, Any]:
 
 
 def changes(before: Mapping[str, str], found: Iterable[Finding], *, partial: bool) -> list[Change]:
-    """Return the checks with another status than before, and unless the check was `partial`, missing ones."""
+    """Return the checks with another status than before, and unless the check was `partial`, new and missing ones."""
     now = statuses(found)
-    names = [*now, *(() if partial else (name for name in before if name not in now))]
+    names = [name for name in now if name in before] if partial else [*now, *(before.keys() - now)]
     return [
         {**dict(zip(("subject", "check"), name.split("\t"), strict=True)), "before": old, "now": new}
         for name in names

@@ -133,6 +133,22 @@ def clear_unmeasured(study: SweepStudy) -> None:
         _write_holes(study, [*holes(study.folder), *_grouped(unlisted)])
 
 
+def retry_failed(study: SweepStudy) -> None:
+    """Rename failed cells' files and list them with their messages, so that the next run measures these cells.
+
+    Snakemake calls no hook of a run without jobs, so a sweep without any measured cell would end with 0 otherwise.
+    """
+    failed = []
+    for cell in study.grid.cells:
+        file = study.cell_file(cell)
+        if not cell_files.stale(file, cell_spec(study, cell)):
+            failed.append((cell, cell_files.read_cell(file).result.message or "failed"))
+            file.replace(file.with_name(f"{file.name}.failed"))
+    tried = {cell.path for cell, _ in failed}
+    others = (hole for hole in holes(study.folder) if not tried & set(hole.cells))
+    _write_holes(study, [*others, *_grouped(failed)])
+
+
 def _is_rejected(study: SweepStudy, cell: Cell) -> bool:
     """Return whether folding rejects the file of a cell for more than what `data.cell_files.damage` sees."""
     # It loads xarray, which commands that only read the holes do not need.

@@ -10,7 +10,8 @@ Requests                                 Events
                                                      "failure": null | "…"}
                                            {"event": "marker", "stream", "name", "start", "time", "bytes"}:
                                                      progress of a transfer under way
-                                           {"event": "exhausted"}: every stream has given up
+  {"pause": {"door": …, "seconds": …}}: no {"event": "exhausted"}: every stream has given up
+    transfer begins at host and port
                                            {"event": "finished"}: every other stream has its `files`
                                            {"event": "stopped"}: all processes have ended
 Times are seconds of CLOCK_MONOTONIC. End of input stops all transfers and ends the client, so that it never outlives
@@ -21,7 +22,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import re
 import signal
 import sys
 import time
@@ -29,8 +29,9 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
 
+from tpcsweep.common.urls import door_of
+from tpcsweep.measuring.client.busy import BUSY, Pauses
 from tpcsweep.measuring.client.client_process import ClientRun, ToolRefusedError
 from tpcsweep.measuring.tools.http_tpc import Progress, wished_pause
 from tpcsweep.measuring.tools.registry import TOOLS
@@ -48,8 +49,6 @@ from tpcsweep.measuring.tools.tool import (
 GIVE_UP_AFTER = 3  # consecutive failures after which a stream ends, so that a mistake causes no fork storm
 PAUSE = 0.5  # s between a failure and the next try
 LONGEST_PAUSE = 30.0
-BUSY = re.compile(r"\b(429|503)\b|Too Many Requests|Service Unavailable", re.IGNORECASE)
-"""Failures by which a server requests fewer transfers; each one makes the next pause longer."""
 GRACE = 2.0  # s for a tool to end after SIGTERM
 MakeCopy = Callable[[Transfer, OnMarker], Awaitable[str | None]]
 """Function that makes a transfer, and returns the reason of its failure or None."""
@@ -187,7 +186,7 @@ class Streams:
         self.folder = folder
         self.processes = ToolProcesses(self.tool.environment(self.credentials, folder))
         self.stopping = asyncio.Event()
-        self.paused_until: dict[str, float] = {}  # by door, monotonic
+        self.pauses = Pauses(self.credentials)
         self.task = asyncio.create_task(self._all())
 
     async def _all(self) -> None:
@@ -209,10 +208,10 @@ class Streams:
         """Transfer until all files are done, or it is stopped or gives up; return whether all are done."""
         number = failures = done = 0
         pause = PAUSE
-        door = urlsplit(self.run.transfer(stream, 0).ends[0]).netloc
+        between = self.run.transfer(stream, 0)
         while failures < GIVE_UP_AFTER and done != self.run.files:
             # Meanwhile the door may ask another stream for a longer pause.
-            while (left := self.paused_until.get(door, 0.0) - time.monotonic()) > 0:
+            while (left := self.pauses.left(between)) > 0:
                 if left > self.run.longest_pause or await self._stopped_within(left):
                     return False
             if self.stopping.is_set():
@@ -224,8 +223,7 @@ class Streams:
                 failures += 1
                 pause = min(4 * pause, LONGEST_PAUSE) if BUSY.search(failure) else PAUSE
                 if (wished := wished_pause(failure)) is not None:
-                    until = time.monotonic() + max(wished, PAUSE)
-                    self.paused_until[door] = max(until, self.paused_until.get(door, 0.0))
+                    self.pauses.note(door_of(between.asked[1]), max(wished, PAUSE))
                 elif failures < GIVE_UP_AFTER and await self._stopped_within(pause):
                     break
             number += 1
@@ -244,8 +242,10 @@ class Streams:
             if self.run.tcp_streams == 1:
                 emit("marker", stream=stream, name=name, start=start, time=time.monotonic(), bytes=size)
 
-        failure = await copy(self.run.transfer(stream, number), on_marker)
-        end = time.monotonic()
+        transfer = self.run.transfer(stream, number)
+        failure, end = await copy(transfer, on_marker), time.monotonic()
+        if failure and not self.stopping.is_set():
+            failure = await self.pauses.explained(failure, transfer)
         if self.stopping.is_set():
             return None  # stopped by the client: neither a success nor a failure
         emit("end", stream=stream, number=number, name=name, start=start, end=end, failure=failure)
@@ -270,6 +270,10 @@ async def serve(secrets: Path, folder: Path) -> None:
     emit("ready")
     while line := await reader.readline():
         request: dict[str, Any] = json.loads(line)
+        if "pause" in request:
+            if streams:
+                streams.pauses.note(**request["pause"])
+            continue
         if streams:
             await streams.stop()
         streams = Streams(ClientRun(**request["run"]), secrets, folder) if "run" in request else None

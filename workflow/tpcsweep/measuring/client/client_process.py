@@ -106,6 +106,10 @@ class Client:
         if event["event"] == "refused":
             raise ToolRefusedError(event["message"])
 
+    def pause(self, door: str, seconds: float) -> None:
+        """Let no transfer begin at a door, host and port, for some seconds. Any thread may call this."""
+        self._send({"pause": {"door": door, "seconds": seconds}})
+
     def events(self) -> list[Event]:
         """Return the events since the last call."""
         return [self._take(0) for _ in range(self._events.qsize())]

@@ -17,7 +17,7 @@ from tpcsweep.measuring.tools.http_tpc import (
     parse_macaroon,
     wish,
 )
-from tpcsweep.measuring.tools.tool import LONGEST, Credentials, Program, Transfer, first_line
+from tpcsweep.measuring.tools.tool import Credentials, Program, Transfer, first_line, shortened
 
 _STATUS = re.compile(r"^HTTP status (\d{3})(?: retry-after \[(.*)\] date \[(.*)\])?$", re.MULTILINE)
 """The line that curl writes after the body of its last answer, before 7.84 without the headers."""
@@ -76,13 +76,12 @@ class Curl(Program):
         found = _STATUS.search(output)
         status, text = (int(found[1]), output.replace(found[0], "")) if found else (0, output)
         body, _, _ = text.partition("curl: (")  # curl's own message follows if the body does not end
-        progress = Progress()
-        progress.feed(body.encode())
+        progress = Progress(body.encode())
         result = progress.last.decode()
         if returncode == 0 and copy_succeeded(status, result):
             return None
         reason = (
-            result[:LONGEST] if progress.failed else self.failure_reason(text if text.strip() else output)
+            shortened(result) if progress.failed else self.failure_reason(text if text.strip() else output)
         )
         if found and status >= 400:
             reason = f"HTTP {status}{wish(status, found[2] or '', found[3] or '')}: {reason}"

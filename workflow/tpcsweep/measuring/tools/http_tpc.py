@@ -74,10 +74,12 @@ def copy_succeeded(status: int, result: str) -> bool:
 class Progress:
     """Parser of a COPY's body: performance markers, and the result in the last line."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: bytes = b"") -> None:
+        """Parse the `body` so far."""
         self.bytes = 0  # bytes transferred, by the markers
         self._result: list[bytes] = []
         self._rest = b""
+        self.feed(body)
 
     @property
     def last(self) -> bytes:

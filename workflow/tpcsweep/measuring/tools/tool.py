@@ -80,6 +80,12 @@ class Transfer:
         """Sides of the end that gets the COPY and of the other end."""
         return ("destination", "source") if self.copy_mode == "pull" else ("source", "destination")
 
+    @property
+    def asked(self) -> tuple[str, str]:
+        """Side and URL of the server that gets the request: the active end, unless that is a local file."""
+        first, second = zip(self.roles, self.ends[::2], strict=True)
+        return second if first[1].startswith("file:") else first
+
     def url_for_mover(self, url: str) -> str:
         """Return the URL of an end as the program that moves the data uses it.
 
@@ -225,17 +231,23 @@ class Answers:
 
     def report_end(self, number: int, failure: str | None) -> None:
         """Report the end of a transfer. Any thread may call this."""
-        os.write(self._file, _line({"number": number, "failure": failure and failure[:LONGEST]}))
+        os.write(self._file, _line({"number": number, "failure": failure and shortened(failure)}))
 
 
 def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields).encode() + b"\n"
 
 
+def shortened(text: str) -> str:
+    """Return a text of at most LONGEST characters: its beginning and its end, as many servers name the cause last."""
+    half = LONGEST // 2 - 1
+    return text if len(text) <= LONGEST else f"{text[:half]} … {text[-half:]}"[:LONGEST]
+
+
 def last_lines(output: str, count: int = 1) -> str:
     """Return the last non-empty lines of a program's output, joined and shortened for people."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return " | ".join(lines[-count:])[:300] or "no message"
+    return shortened(" | ".join(lines[-count:])) or "no message"
 
 
 def first_line(command: list[str]) -> str:

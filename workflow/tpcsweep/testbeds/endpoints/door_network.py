@@ -12,6 +12,7 @@ from urllib.parse import SplitResult
 
 from cryptography import x509
 
+from tpcsweep.common.urls import PORTS, ROOT_PORT
 from tpcsweep.testbeds.endpoints.local import LOCAL
 
 CONNECT_SECONDS = 10.0
@@ -29,7 +30,7 @@ def port(where: SplitResult) -> int:
     """Return the port of a URL. Raises LookupError for a local folder."""
     if where.scheme == "file":
         raise LookupError(LOCAL)
-    return where.port or {"https": 443, "http": 80}.get(where.scheme, 1094)
+    return where.port or PORTS.get(where.scheme, ROOT_PORT)
 
 
 def resolved(where: SplitResult) -> str:

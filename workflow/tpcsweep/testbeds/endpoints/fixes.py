@@ -15,8 +15,14 @@ FIXES = {
     r"Server returned nothing|(Failed sending data to|Failure when receiving data from) the peer": (
         "the other end closed the connection: look at its disk and its log"
     ),
+    r"%[0-9A-F]{2}\S*: (HTTP )?404\b": (
+        "if the file exists, the server cannot read names with encoded characters: use a folder of letters and digits"
+    ),
     r"no byte arrived": "choose a smaller file_size or more time, as only completed files and markers are visible",
     r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
+    r"alert (certificate|bad certificate|unknown ca|access denied)": (
+        "the server refuses your certificate: ask its administrators whether they trust its CA, or make a new proxy"
+    ),
     r"certificate has expired|certificate is not yet valid": (
         "the server's certificate is outside its dates: ask its administrators to renew it, or set the clocks"
     ),
@@ -25,11 +31,15 @@ FIXES = {
 }
 """Fixes of failures of tpcsweep's own requests."""
 _UNTRUSTED = re.compile(
-    r"certificate verify|local issuer|self.signed|CA certificates|peer certificate", re.IGNORECASE
+    r"certificate verify|local issuer|self.signed|CA certificates|peer certificate|trusted (CA|issuer)"
+    r"|certification path",
+    re.IGNORECASE,
 )
+"""Words of OpenSSL, davix, canl (StoRM WebDAV and dCache), and Java."""
 _DATES = re.compile(r"certificate (has expired|is not yet valid|expired)", re.IGNORECASE)
 _NAME = re.compile(
-    r"subject name matches|(host ?name|IP address) mismatch|issued for a different host|not match target host",
+    r"subject name matches|(host ?name|IP address) mismatch|issued for a different host|not match target host"
+    r"|match any of the subject alt",
     re.IGNORECASE,
 )
 _OWN_TLS = re.compile(r"\[SSL: |\(Neon\)|curl: \(60\)|exit code 60\b")

@@ -19,7 +19,7 @@ from tpcsweep.common import locks
 from tpcsweep.common.files import state_folder, write_json
 from tpcsweep.common.urls import MadeFolder, NewFolder, made_up
 from tpcsweep.measuring.tools.tool import Credentials
-from tpcsweep.testbeds.endpoints import secrets
+from tpcsweep.testbeds.endpoints import pauses, secrets
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, RefusedError
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
@@ -187,6 +187,7 @@ def unexplained(settings: Endpoints) -> list[str]:
 
 def _reaped(settings: Endpoints, pair: EndpointPair, entry: Entry) -> tuple[int, list[str]]:
     try:
+        pauses.await_short(folder.door for folder in entry.folders.values())
         with secrets.written(settings, pair) as private:
             doors = {
                 role: open_doors(folder.door, Credentials(private), role)
@@ -197,7 +198,7 @@ def _reaped(settings: Endpoints, pair: EndpointPair, entry: Entry) -> tuple[int,
                 time.sleep(LINGER)
                 more, wrong = cleared(doors, entry.folders)
                 count += more
-    except (OSError, secrets.CredentialError) as error:
+    except (OSError, secrets.CredentialError, DoorError) as error:
         where = " and ".join(folder.url for folder in entry.folders.values())
         return 0, [f"{where}: {error}"]
     return count, wrong

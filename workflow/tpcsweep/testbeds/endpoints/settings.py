@@ -129,10 +129,14 @@ class EndpointPair(Strict):
         return [(sources[n % len(sources)], destinations[n % len(destinations)]) for n in range(count)]
 
     @property
+    def urls(self) -> list[str]:
+        """URLs of the folders at all servers of the pair."""
+        return [url for end in (self.source, self.destination) if not end.local for url in end.urls]
+
+    @property
     def protocols(self) -> set[str]:
         """Protocols of the pair's servers, `https` and `root`."""
-        urls = (url for end in (self.source, self.destination) if not end.local for url in end.urls)
-        return {"root" if url.startswith("root") else "https" for url in urls}
+        return {"root" if url.startswith("root") else "https" for url in self.urls}
 
 
 class Budget(Strict):

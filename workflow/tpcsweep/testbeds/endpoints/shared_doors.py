@@ -10,36 +10,14 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from urllib.parse import quote, urlsplit
 
 from tpcsweep.common import locks
-from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.files import write_json
 
-PORTS = {"https": 443, "http": 80}
-ROOT_PORT = 1094
-LONGEST_PAUSE = 300.0  # s that a run waits for a door before it gives up a deployment
 POLL = 1.0  # seconds between looks at other runs
-
-
-class BusyDoorError(BrokenError):
-    """A door asked for a longer pause than LONGEST_PAUSE."""
-
-    final = True
-
-
-def door_of(url: str) -> str:
-    """Return host and port of a URL; "" for a local folder."""
-    parts = urlsplit(url)
-    host = (
-        parts.netloc.rpartition("@")[2]
-        if parts.port
-        else f"{parts.netloc}:{PORTS.get(parts.scheme, ROOT_PORT)}"
-    )
-    return host.lower() if parts.netloc else ""
 
 
 class SharedDoors:
@@ -48,39 +26,6 @@ class SharedDoors:
     def __init__(self, ledger: Path, testbed: str) -> None:
         self._folder, self._testbed = ledger / "doors", testbed
         self._folder.mkdir(exist_ok=True, mode=0o700)
-
-    def ask_pause(self, door: str, seconds: float) -> None:
-        """Note that a door asked for a pause from now on."""
-        until = max(time.time() + seconds, self._paused_until(door))
-        write_json(self._pause(door), {"until": until})
-
-    def await_pauses(
-        self, doors: Iterable[str], waiting: Callable[[str], object], check: Callable[[], object]
-    ) -> None:
-        """Wait until no door asks for a pause; `waiting` is called with a note, and `check` again and again.
-
-        Raises BusyDoorError for a pause of more than LONGEST_PAUSE.
-        """
-        for door in doors:
-            noted = False
-            while (left := self._paused_until(door) - time.time()) > 0:
-                words = f"{door} asks for a pause of {left:.0f} s"
-                if left > LONGEST_PAUSE:
-                    raise BusyDoorError(f"{words}. Fix: measure later, or with fewer streams")
-                if not noted:
-                    waiting(words)
-                    noted = True
-                check()
-                time.sleep(min(left, POLL))
-
-    def _pause(self, door: str) -> Path:
-        return self._folder / f"{quote(door, safe='')}.pause"
-
-    def _paused_until(self, door: str) -> float:
-        try:
-            return float(json.loads(self._pause(door).read_text())["until"])
-        except (OSError, ValueError, LookupError, TypeError):
-            return 0.0
 
     @contextmanager
     def streams(

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -20,25 +20,27 @@ import numpy as np
 
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.numbers import BYTES
-from tpcsweep.common.urls import MadeFolder, OwnFile
+from tpcsweep.common.urls import MadeFolder, OwnFile, door_of
 from tpcsweep.deploying.linux.cgroups import USAGE
 from tpcsweep.deploying.linux.kernel_counters import Process, ProcessTable, with_descendants
-from tpcsweep.measuring.client.client_process import Channel, Event
+from tpcsweep.measuring.client.client_process import Channel, ClientError, Event
 from tpcsweep.measuring.machine import Machine
 from tpcsweep.measuring.sampler import LocalTargets, Readings, Sampler, Table, Totals
 from tpcsweep.measuring.tools.http_tpc import wished_pause
+from tpcsweep.measuring.tools.tool import Transfer
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.sweep import Measurement
-from tpcsweep.testbeds.endpoints import secrets
+from tpcsweep.testbeds.endpoints import pauses, secrets
 from tpcsweep.testbeds.endpoints.arrivals import Arrivals, ArrivalsClient
 from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
 from tpcsweep.testbeds.endpoints.ledger import LINGER
 from tpcsweep.testbeds.endpoints.local import local_path
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Login
-from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors, door_of
+from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors
 from tpcsweep.testbeds.endpoints.spans import Markers, Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import Spending
+from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.testbeds.node.program_counters import Programs, Target
 
 
@@ -100,6 +102,8 @@ class EndpointsSite:
     _files: int | None = None
     _began: float = math.inf
     _problems: list[str] = field(default_factory=list)
+    _asked_pauses: dict[str, str] = field(default_factory=dict)
+    """By door, what it asked tpcsweep's own requests for during the cell."""
     machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self) -> None:
@@ -118,6 +122,9 @@ class EndpointsSite:
 
         self.programs = Programs("client", used, self._proc, client)
         self._client = ArrivalsClient(self.channel, self.markers.all.append, self._look)
+        for door in self.doors.values():
+            if isinstance(door, HttpDoors):
+                door.on_pause = self._pause
 
     @contextmanager
     def turn(self, wanted: Parameters, how: Measurement) -> Iterator[None]:
@@ -130,7 +137,7 @@ class EndpointsSite:
             for stream in range(wanted.streams)
             for door in {*map(door_of, self.pair.doors[stream % len(self.pair.doors)])} - {""}
         )
-        self.shared.await_pauses(counts, self.stage, self.spending.check)
+        pauses.await_all(self.pair.urls, self.stage, self.spending.check)
         with self.shared.streams(counts, self.max_streams, self.stage, self.spending.check):
             self._begin(wanted, how.files)
             yield
@@ -144,6 +151,7 @@ class EndpointsSite:
         self.streams, self._size, self._files, self.spans = wanted.streams, wanted.file_size, files, []
         self._copy_mode = wanted.copy_mode
         self.markers.begin_cell()
+        self._asked_pauses.clear()
         self.spending.begin_cell()
         self._began = time.monotonic()
 
@@ -210,18 +218,25 @@ class EndpointsSite:
         """Record a transfer whose file was looked at; note in the event whether markers show bytes on their way."""
         size = 0 if event["failure"] else self._size
         if (wished := wished_pause(event["failure"] or "")) is not None:
-            self.shared.ask_pause(
-                door_of(self._marking[event["stream"]]), wished - (time.monotonic() - event["end"])
-            )
+            source, destination = self.pair.doors[event["stream"] % len(self.pair.doors)]
+            asked = Transfer(source, destination, self._copy_mode).asked[1]
+            pauses.ask(door_of(asked), wished - (time.monotonic() - event["end"]))
         self._problems += [event["left"]] if event["left"] else []
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
         event["followed"] = bool(self.markers)
         return Arrival(None, size)
 
+    def _pause(self, door: str, seconds: float) -> None:
+        """Keep a pause that a door asked tpcsweep's own requests for, and hold its copies."""
+        pauses.ask(door, seconds)
+        self._asked_pauses[door] = f"{door} asked for a pause of {seconds:.0f} s"
+        with suppress(ClientError):  # the cell notices that the client is gone
+            self._client.pause(door, seconds)
+
     @property
     def doubts(self) -> list[str]:
-        """Reasons why performance markers of the cell do not count."""
-        return self.markers.doubts(self._marking)
+        """Reasons why performance markers of the cell do not count, and pauses that doors asked for."""
+        return [*self.markers.doubts(self._marking), *self._asked_pauses.values()]
 
     @property
     def _marking(self) -> dict[int, str]:

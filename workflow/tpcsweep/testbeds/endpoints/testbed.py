@@ -26,13 +26,13 @@ from tpcsweep.measuring.tools.tool import Credentials, Transfer
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Measurement
-from tpcsweep.testbeds.endpoints import ledger, secrets, trial, usability
+from tpcsweep.testbeds.endpoints import ledger, pauses, secrets, trial, usability
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, LeftError
 from tpcsweep.testbeds.endpoints.fixes import explained_copy
 from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
-from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors, door_of
+from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
@@ -68,8 +68,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     spending = Spending(used, f"{run.pid} {run.create_time()}", settings.budget, request.testbed)
     spending.check()
     shared = SharedDoors(ledger.place(), request.testbed)
-    urls = (url for end in (pair.source, pair.destination) if not end.local for url in end.urls)
-    shared.await_pauses(map(door_of, urls), request.stage, spending.check)
+    pauses.await_all(pair.urls, request.stage, spending.check)
     if left := ledger.reap(settings, pair.name)[1]:
         raise LeftError(f"no folder is created while an earlier one cannot be deleted: {'; '.join(left)}")
     with contextlib.ExitStack() as undo:

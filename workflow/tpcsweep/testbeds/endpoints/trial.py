@@ -29,7 +29,7 @@ from tpcsweep.measuring.tools.http_tpc import (
 )
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Program, Tool, Transfer
-from tpcsweep.testbeds.endpoints import door_network, large_file, ledger, secrets, usability, validity
+from tpcsweep.testbeds.endpoints import door_network, large_file, ledger, pauses, secrets, usability, validity
 from tpcsweep.testbeds.endpoints.checks import ENDS
 from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors, LeftError
 from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
@@ -123,8 +123,13 @@ class _End:
         return replace(row, pair=names, role=self.role, door=row.door or urlsplit(self.urls[0]).netloc)
 
     def _checks(self, undo: ExitStack) -> Row:
-        """Check the network to each door, then the credential, then files through each door."""
+        """Check the network to each door that asks for no pause, then the credential, then files through each door."""
         first, *others = self.urls
+        try:
+            pauses.await_short(self.urls)
+        except DoorError as error:
+            yield Finding(self.subject, "accepts requests", "failed", str(error))
+            return
         wrong = ""
         try:
             private = undo.enter_context(secrets.written(self._settings, self._pair, (self.role,)))
@@ -439,10 +444,8 @@ class _PairTrial:
         assert isinstance(door, HttpDoors)
         headers = copy_headers(transfer, *(self._ends[role].token for role in transfer.roles))
         answer = door.request("COPY", transfer.ends[0], headers)
-        progress = Progress()
-        progress.feed(answer.body)
         self._markers |= b"Perf Marker" in answer.body
-        if why := failure(answer.status, answer.reason, progress.last, answer.headers):
+        if why := failure(answer.status, answer.reason, Progress(answer.body).last, answer.headers):
             raise UnusableEndpointError(explained_copy(why, mode))
 
 

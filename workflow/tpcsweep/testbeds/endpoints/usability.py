@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import expected_seconds
-from tpcsweep.testbeds.endpoints import door_network, secrets, validity
+from tpcsweep.testbeds.endpoints import door_network, pauses, secrets, validity
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
 from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints, Login
@@ -53,6 +53,8 @@ def lacks_credential(problems: list[Problem]) -> bool:
 
 
 def _problems_of_pair(settings: Endpoints, seconds: float, cell: float, pair: EndpointPair) -> list[Problem]:
+    if wishes := list(filter(None, map(pauses.wish, pair.urls))):
+        return [Problem(f"pair {pair.name}: {wishes[0]}")]
     try:
         with secrets.written(settings, pair) as private:
             credentials = Credentials(private)
@@ -140,6 +142,8 @@ def explained_denial(text: str, pair: EndpointPair, role: str, credentials: Cred
         fix = "anonymous access has no right there: set credentials, or ask for the right"
     elif lacking:
         fix = f"another token: {' and '.join(lacking)} (audience or scope)"
+    elif not token:
+        fix = "a proxy with the attributes of your VO (voms-proxy-init --voms), or ask for the right"
     if role == "source" and re.match(r"MKCOL|mkdir", text):
         fix += "; or set source.file, if you may only read"
     return f"{refusal}. Fix: {fix}"

@@ -13,14 +13,15 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tpcsweep.common.urls import NewFolder, OwnFile, holds_own_folder, shown, unencrypted
+from tpcsweep.common.urls import NewFolder, OwnFile, door_of, holds_own_folder, shown, unencrypted
 from tpcsweep.measuring.tools.http import REDIRECTIONS, Head, HttpError, parse_head
 from tpcsweep.measuring.tools.http_tpc import BUSY, Progress, pause_seconds, wish
-from tpcsweep.measuring.tools.tool import LONGEST, Credentials
+from tpcsweep.measuring.tools.tool import Credentials, shortened
+from tpcsweep.testbeds.endpoints import pauses
 from tpcsweep.testbeds.endpoints.doors import (
     ANOTHER,
     PATIENCE,
@@ -32,7 +33,6 @@ from tpcsweep.testbeds.endpoints.doors import (
 )
 
 TRIES = 4  # requests to a busy door before giving up
-LONGEST_WAIT = 30.0
 EARLY = 1.0  # seconds that an upload waits for an answer before it sends its content, as curl does
 CREATED = 201
 REFUSED = (400, 401, 403, 404, 409, 415, 423, 507)
@@ -79,16 +79,15 @@ def _reason(error: Exception) -> str:
         return error.verify_message
     if not isinstance(error, http.client.IncompleteRead):
         return str(error) or type(error).__name__
-    progress = Progress()
-    progress.feed(error.partial)
-    last = progress.last.decode(errors="replace")[:LONGEST]
-    return f"the server closed the connection before the end of an answer: {last}"
+    last = Progress(error.partial).last.decode(errors="replace")
+    return f"the server closed the connection before the end of an answer: {shortened(last)}"
 
 
 class HttpDoors(Doors):
     def __init__(self, credentials: Credentials, role: str) -> None:
         """Raise OSError for unusable certificates."""
         self.credentials, self.role = credentials, role
+        self.on_pause: Callable[[str, float], object] = pauses.ask
         self.tls = ssl.create_default_context(cafile=str(credentials.authority))
         if credentials.needed and not credentials.token_file(role):
             self.tls.load_cert_chain(credentials.certificate, credentials.key)
@@ -109,8 +108,10 @@ class HttpDoors(Doors):
             if answer.status not in BUSY or attempt == TRIES - 1:
                 break
             asked = pause_seconds(answer.headers.get("retry-after", ""), answer.headers.get("date", ""))
-            pause = min(2.0**attempt, LONGEST_WAIT) if asked is None else asked
-            if pause > LONGEST_WAIT:
+            if asked is not None:
+                self.on_pause(door_of(url), asked)
+            pause = min(2.0**attempt, pauses.LONGEST_WAIT) if asked is None else asked
+            if pause > pauses.LONGEST_WAIT:
                 break
             time.sleep(pause)
         return answer
@@ -193,9 +194,13 @@ class HttpDoors(Doors):
             part = re.fullmatch(
                 r"bytes=0-(\d+)", headers.get("Range", "")
             )  # a server may send the whole file
-            return Answer(
-                answer.status, answer.reason, found, answer.read(int(part[1]) + 1 if part else None)
-            )
+            try:
+                content = answer.read(int(part[1]) + 1 if part else None)
+            except http.client.IncompleteRead as error:
+                # StoRM WebDAV ends no body that reports a failed push.
+                if method != "COPY" or not Progress(content := error.partial).failed:
+                    raise
+            return Answer(answer.status, answer.reason, found, content)
         finally:
             connection.close()
 
