@@ -10,7 +10,7 @@ from tpcsweep.data.variables import QUANTITIES
 from tpcsweep.deploying.linux.sockets import Connection
 from tpcsweep.measuring.sampler import Histories, Readings
 
-NOTHING = {name: 0.0 if each.grows else math.nan for name, each in QUANTITIES.items() if each.sampled}
+NOTHING = {name: 0.0 if each.grows else math.nan for name, each in QUANTITIES.items()}
 """Every quantity of a reading: counters 0, and states unknown."""
 TCP_INFO = {"rtt": (68, "I"), "snd_cwnd": (80, "I"), "bytes_received": (128, "Q"), "min_rtt": (148, "I")}
 TCP_INFO |= {"busy_time": (168, "Q"), "rwnd_limited": (176, "Q"), "sndbuf_limited": (184, "Q")}

@@ -26,7 +26,6 @@ from tpcsweep.deploying.linux.kernel_counters import (
 from tpcsweep.deploying.linux.sockets import SocketDiagnostics, tcp_info
 from tpcsweep.measuring import machine
 from tpcsweep.measuring.machine import Busiest, Threads, process_ids
-from tpcsweep.measuring.readings import site_totals
 from tpcsweep.measuring.transfer_files import ReceivedBytes
 from tpcsweep.testbeds.node import program_counters as counters
 from tpcsweep.testbeds.node.program_counters import ConnectionTotals, Network, Programs
@@ -47,15 +46,15 @@ def test_the_kernels_counters_are_read() -> None:
         protocol_counter(SNMP, "Tcp", "Unheard")
 
 
-def test_totals_are_summed_over_targets() -> None:
-    """A total is unknown if one of its records lacks it."""
-    counted = [{"nr_periods": 10, "nr_throttled": 1}, {"nr_periods": 20, "nr_throttled": 2}]
-    origins = [Programs("source", each.copy, 0, list) for each in map(Counted, counted)]
-    records = {str(number): each.totals() for number, each in enumerate(origins)}
-    records |= {"dst1": {"path_drops": 3, "path_queue_drops": 1}}
-    records |= {"dst2": {"path_drops": None, "path_queue_drops": 2}}
-    found = {"source_periods": 30, "source_throttled_periods": 3, "path_drops": None, "path_queue_drops": 3}
-    assert site_totals(records) == found
+def test_slow_counters_of_a_path_are_read_once_in_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = mock.Mock(return_value=10.0)
+    monkeypatch.setattr(counters.time, "monotonic", now)
+    counted = mock.Mock(side_effect=[{"drops": n, "queue_drops": 0} for n in range(9)])
+    drops = counters.PathDrops(counted, 1.0)
+    found = []
+    for now.return_value in (10.0, 10.1, 10.9, 11.0, 12.5, 13.0):
+        found.append(drops.read()["path_drops"])
+    assert found == [0, 0, 0, 1, 2, 2]
 
 
 class Counted(dict[str, float]):
@@ -66,12 +65,11 @@ class Counted(dict[str, float]):
 def test_an_entry_is_all_that_a_counter_of_the_network_or_of_a_cgroup_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each kind is read where its entry says, in readings or in totals, and counts once for a shared network."""
+    """Each kind is read where its entry says."""
     entries = {
         "min_rtt": ("ms", "source", "tcp_info min_rtt", "state", "min"),
         "timeouts": ("1", "destination", "netstat TcpExt TCPTimeouts", "count", "sum"),
-        "segments": ("1", "source", "snmp Tcp OutSegs", "total", "sum"),
-        "client_bursts": ("1", "client", "cgroup nr_bursts", "total", "sum"),
+        "client_bursts": ("1", "client", "cgroup nr_bursts", "count", "sum"),
         "client_system": ("cores", "client", "cgroup system_usec", "rate", "sum"),
     }
     for name, (units, target, place, kind, aggregation) in entries.items():
@@ -79,15 +77,12 @@ def test_an_entry_is_all_that_a_counter_of_the_network_or_of_a_cgroup_needs(
             QUANTITIES, name, Quantity(name, units, target, tuple(place.split()), kind, aggregation, "")
         )
     with closing(Network("source", mock.Mock(), 1, ["127.0.0.1"])) as source:
-        assert "min_rtt" in source.read() and source.totals().keys() == {"segments"}
-        totals = {"src1": {"segments": 5}, "src2": {"segments": 5}, "src3": {"segments": 1}}
-        assert site_totals(totals, {"network": {"src1": "a", "src2": "a"}}) == {"segments": 6}
+        assert "min_rtt" in source.read()
     with closing(Network("destination", mock.Mock(), 1, [])) as destination:
         assert destination.read().keys() == {"timeouts"}
     used = {"usage_usec": 2.0, "system_usec": 0.5, "nr_bursts": 3, "nr_periods": 9, "nr_throttled": 0}
     client = Programs("client", Counted(used).copy, os.open("/proc", os.O_RDONLY), list)
-    assert {"client_cpu": 2.0, "client_system": 0.5}.items() <= client.read().items()
-    assert client.totals()["client_bursts"] == 3
+    assert {"client_cpu": 2.0, "client_system": 0.5, "client_bursts": 3}.items() <= client.read().items()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +108,7 @@ def test_each_place_of_the_table_is_one_that_is_read() -> None:
     for quantity in QUANTITIES.values():
         assert quantity.place[0] in known | {"machine"}
         assert quantity.target in ("source", "destination", "client", "path", "machine")
-        assert quantity.kind in ("state", "rate", "count", "share", "base", "total")
+        assert quantity.kind in ("state", "rate", "count", "share", "base")
         assert quantity.aggregation in counters.AGGREGATES
 
 

@@ -42,11 +42,6 @@ class Quantity(NamedTuple):
     meaning: str
 
     @property
-    def sampled(self) -> bool:
-        """Return whether a reading contains it; totals are read before and after a cell alone."""
-        return self.kind != "total"
-
-    @property
     def grows(self) -> bool:
         return self.kind != "state"
 
@@ -60,7 +55,7 @@ def _quantities(section: str) -> dict[str, Quantity]:
 
 _RECORDED = _quantities("recorded")
 QUANTITIES: Mapping[str, Quantity] = _quantities("sampled") | _RECORDED
-_FIGURE_SOURCES = {"count": "count", "total": "total"}  # by the kind of a quantity; the mean of all others
+_FIGURE_SOURCES = {"count": "count"}  # by the kind of a quantity; the mean of all others
 
 
 def quantities(place: str, target: str) -> list[Quantity]:
@@ -110,7 +105,7 @@ SUMMARY = (
 SAMPLES = {
     name: Variable(each.units, each.meaning, "series")
     for name, each in QUANTITIES.items()
-    if each.kind not in ("base", "total")
+    if each.kind != "base"
 }
 ORIGIN_SAMPLES = _variables("origin_samples")
 TRANSFERS = _variables("transfers")

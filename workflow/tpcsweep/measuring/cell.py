@@ -4,7 +4,6 @@
 import contextlib
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -22,7 +21,7 @@ from tpcsweep.measuring import limits
 from tpcsweep.measuring.client.client_process import Client, ClientRun, Event, ToolRefusedError
 from tpcsweep.measuring.readings import Series, counters_read, goodput, looked_at, mean, sampled_series
 from tpcsweep.measuring.rounds import by_rounds
-from tpcsweep.measuring.sampler import Sampler, Totals
+from tpcsweep.measuring.sampler import Sampler
 from tpcsweep.measuring.steady import Course, Steady, analyse, bounded, narrow
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.transfer_files import Arrival
@@ -38,11 +37,10 @@ RARER_UPDATES_AFTER = 300
 POLL = 0.05
 SILENCE = 1.0  # seconds without a byte at a cell's end after which servers and path are checked for answers
 DIGITS = 6  # significant digits of figures in a cell's file
-MEANS, COUNTS, TOTALS = (
-    tuple(name for name, figure in SUMMARY.items() if figure.source == source)
-    for source in ("mean", "count", "total")
+MEANS, COUNTS = (
+    tuple(name for name, figure in SUMMARY.items() if figure.source == source) for source in ("mean", "count")
 )
-"""Samples whose means after the warm-up or sums, and counters whose growth over the cell, are in the summary."""
+"""Samples whose means after the warm-up, or sums, are in the summary."""
 
 Figures = dict[str, Number]
 
@@ -52,8 +50,7 @@ class Site(Protocol):
 
     `pairs` returns the base URLs of source and destination, of redirectors or of single origins. `present` returns the
     arrivals of running transfers; `copies` returns the records of XRootD's monitoring since the last call, and
-    None where nothing monitors. `totals` returns counters that are read only before and after a cell; a testbed omits
-    counters that it lacks. `client_cores` are the CPUs that the client may use, NaN if nothing limits it.
+    None where nothing monitors. `client_cores` are the CPUs that the client may use, NaN if nothing limits it.
     """
 
     rtt_idle: float
@@ -67,7 +64,6 @@ class Site(Protocol):
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
     def add_source(self, size: int, content: str, streams: int, /) -> str: ...
     def sampler(self, interval: float) -> Sampler: ...
-    def totals(self) -> Totals: ...
     def received(self, event: Event) -> Arrival: ...
     def present(self) -> dict[str, Arrival]: ...
     def copies(self) -> list[Copy] | None: ...
@@ -106,9 +102,6 @@ class _Cell:
         self._site, self._wanted, self._measurement, self._prefix = site, wanted, measurement, prefix
         self._source = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
         self._client = site.client_of(wanted.tool)
-        with counters_read():
-            self._before = site.totals()
-        self._after: Totals = {}
         self._sampler = site.sampler(measurement.interval)
         self._refused = ""  # the tool's reason for refusing the cell
         self._broken = ""  # description of the part of the deployment that broke
@@ -208,7 +201,6 @@ class _Cell:
         with self._breakage_noted(), counters_read():
             self._record_events(self._client.stop())
             self._transfers.cut(ended, self._site.present())
-            self._after = self._site.totals()
             self._await_last_copies()
             self._site.settle()
             self._site.check()
@@ -282,10 +274,6 @@ class _Cell:
         )
 
     def _figures(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Figures:
-        # The growth of counters over the cell; None for those without two readings.
-        pairs = ((name, old, self._after.get(name)) for name, old in self._before.items())
-        grown = {name: new - old for name, old, new in pairs if old is not None and new is not None}
-        totals: dict[str, float | None] = defaultdict(lambda: None, grown)
         duration = _duration(samples)
         round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)
         figures = {
@@ -308,16 +296,14 @@ class _Cell:
         for side in ("source", "destination"):
             origins = (mean(used, steady.weights) for used in samples[f"{side}_origin_cpu"])
             figures[f"{side}_cpu_busiest"] = max(origins, default=math.nan)
-            figures[f"{side}_throttled"] = limits.counted_share(
-                totals[f"{side}_throttled_periods"], totals[f"{side}_periods"]
-            )
-        counts: Figures = {name: totals[name] for name in TOTALS}
+            figures[f"{side}_throttled"] = limits.throttled(samples, side)
+        counts: Figures = {}
         for name in COUNTS:
             count = float(samples[name].sum())
             counts[name] = None if math.isnan(count) else round(count)
         of_transfers = self._transfers.summary(steady.warmup, files=self._wanted.layer != "network")
         summary: Figures = _numbers(figures) | counts | _numbers(of_transfers)
-        signs = limits.evidence(self._wanted, summary, means, totals, self._transfers.seconds())
+        signs = limits.evidence(self._wanted, summary, means, samples, self._transfers.seconds())
         return summary | _numbers(signs)
 
     def _attributed(self, samples: Series, steady: Steady, figures: Figures) -> dict[str, float]:

@@ -13,7 +13,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import GBIT_PER_MS
+from tpcsweep.common.numbers import BYTES, GBIT_PER_MS
 from tpcsweep.data.cell_result import Limit
 from tpcsweep.data.variables import SHARES
 from tpcsweep.measuring import tcp
@@ -27,7 +27,9 @@ SATURATED = 0.95
 WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
 """Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
 The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
+CWND_USED = 0.5  # share of congestion windows from which they limit a sender
 LOST = 0.4  # throughput over the rate that the losses allow, above which they bind
+DROPS = ("path_queue_drops", "path_drops")
 TIED = 0.1  # difference of shares up to which two limits bind equally
 SMOOTHED, PERIOD = 3, 10
 """Samples over which rates and CPU are smoothed.
@@ -53,12 +55,12 @@ def evidence(
     wanted: Parameters,
     summary: Mapping[str, float | int | None],
     means: Mapping[str, float],
-    totals: Mapping[str, float | None],
+    samples: Series,
     transfers: Sequence[float],
 ) -> dict[str, float]:
     """Return the figures that explain a limit and are not yet in the summary; NaN if unknown.
 
-    `means` are those of the samples, `rtt_idle`, and `client_cores`; `totals` is the growth of counters over the cell.
+    `means` are those of the samples, `rtt_idle`, and `client_cores`; `samples` include the warm-up.
     `transfers` are the seconds of each successful transfer; without any, the cell's duration is the shortest possible.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
@@ -71,7 +73,7 @@ def evidence(
         "path_used": means["wire_throughput"] / wanted.bandwidth,
         **{f"{side}_quota_used": cores / quota for side, cores in busiest.items()},
         "client_quota_used": _ratio(means["client_cpu"], means["client_cores"]),
-        "client_throttled": counted_share(totals["client_throttled_periods"], totals["client_periods"]),
+        "client_throttled": throttled(samples, "client"),
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
         "connections_busy": means["busy"] / streams,
         "window_limited": waited / streams,
@@ -79,12 +81,17 @@ def evidence(
         "window_used": _ratio(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
         "ramp": min(_ratio(ramp_seconds(wanted, rtt), shortest), 1.0),  # NaN remains
         "loss_seen": _ratio(means["resent"], means["sent"]),
-        "queue_drops": counted_share(totals["path_queue_drops"], totals["path_drops"]),
+        "queue_drops": counted_share(*(np.minimum(samples[name], 1.0) for name in DROPS)),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
     }
     loaded = means["rtt_loaded"] if math.isfinite(means["rtt_loaded"]) else rtt
-    leaves = means["busy"] * loss_rate(wanted, signs["loss_seen"], max(rtt, loaded))
-    return signs | {"loss_used": _ratio(goodput, leaves)}
+    signals = float((samples["recoveries"] + samples["timeouts"]).sum())
+    packets = means["sent"] * _known(summary["duration"]) * BYTES / tcp.payload(wanted.mtu)
+    signs["loss_signals"] = _ratio(signals, packets)
+    leaves = means["busy"] * loss_rate(wanted, signs["loss_signals"], max(rtt, loaded))
+    # The path's rate, because files may grow by large blocks.
+    carried = means["wire_throughput"] * tcp.payload(wanted.mtu) / wanted.mtu
+    return signs | {"loss_used": _ratio(carried, leaves)}
 
 
 def attribute(
@@ -107,10 +114,17 @@ def attribute(
 
     rate, flowing = _smoothed(samples["wire_throughput"], SMOOTHED), _smoothed(active, SMOOTHED)
     path = _zero(rate / wanted.bandwidth)
-    attribute_share("bandwidth", np.where(path >= FULL, 1.0, np.where(path >= FULL * flowing, active, 0.0)))
+    full = np.where(path >= FULL, 1.0, np.where(path >= FULL * flowing, active, 0.0))
+    waiting = np.maximum(active, np.minimum(1.0, moving * streams))
     source, destination = (
-        _exhausted(side, wanted, samples, active, signs) for side in ("source", "destination")
+        _exhausted(side, wanted, samples, waiting, signs) for side in ("source", "destination")
     )
+    disks = [
+        np.minimum(1.0, _zero(samples[f"{side}_waiting"]) / wanted.streams)
+        for side in ("source", "destination")
+    ]
+    before, behind = np.maximum([source, destination], disks)
+    attribute_share("bandwidth", full * (1 - _hidden(wanted, samples, before, behind)))
     ahead = source * signs["source_quota_used"] > destination * signs["destination_quota_used"]
     ahead |= source > destination
     attribute_share("cpu_source", np.where(ahead, source, 0.0))
@@ -119,19 +133,19 @@ def attribute(
     used_up = 1.0 if signs["client_quota_used"] >= SATURATED else _zero(signs["client_throttled"])
     throttled = used_up * (1 - moving if wanted.layer != "network" else 1.0)
     attribute_share("client", np.where(_zero(samples["client_thread"]) >= FULL, 1.0, throttled))
-    waiting = np.maximum(_zero(samples["source_waiting"]), _zero(samples["destination_waiting"]))
-    attribute_share("disk", waiting / wanted.streams)
+    attribute_share("disk", np.max(disks, axis=0))
     attribute_share("between_files", 1 - moving)
-    under_way = (
-        _smoothed(samples["goodput"], SMOOTHED) * signs["rtt_idle"] / (GBIT_PER_MS * wanted.tcp_buffer)
-    )
+    # By the path's rate if it is known, because files may grow by large blocks.
+    on_path = rate * tcp.payload(wanted.mtu) / wanted.mtu
+    rate = np.where(np.isfinite(on_path), on_path, _smoothed(samples["goodput"], SMOOTHED))
+    under_way = rate * signs["rtt_idle"] / (GBIT_PER_MS * wanted.tcp_buffer)
     used = _zero(under_way / np.maximum(_smoothed(busy, SMOOTHED) * streams, 1e-9))
     attribute_share(
         "window", np.where(used >= WINDOW_FULL, busy, np.where(used >= WINDOW_CLOSED, waited, 0.0))
     )
-    lossy, queued = signs["loss_used"] >= LOST, signs["queue_drops"] >= 0.5
-    attribute_share("path_queue", busy * (lossy and queued))
-    attribute_share("loss", busy * lossy)
+    lossy = busy * (signs["loss_used"] >= LOST) * _congested(wanted, samples, busy * streams, signs)
+    attribute_share("path_queue", lossy * (signs["queue_drops"] >= 0.5))
+    attribute_share("loss", lossy)
     if seen := servers_seen(samples):  # otherwise only its own processes can make the client a limit
         machine = _zero(samples["machine_cpu"]) + _zero(samples["machine_steal"]) >= SATURATED
         attribute_share("machine", np.where(machine | (_zero(samples["path_cpu"]) >= FULL), 1.0, 0.0))
@@ -159,6 +173,36 @@ def _connections(
     return (busy, np.minimum(waited, busy)) if busy.any() else (moving, np.zeros(moving.size))
 
 
+def _hidden(
+    wanted: Parameters, samples: Series, before: NDArray[np.float64], behind: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the shares in which exhausted servers `before` and `behind` a path bind that buffers hide.
+
+    A burst fills the path for a part of a second, or memory takes bytes in that do not reach files: the queue that
+    never empties is in front of the server. Over a second around each sample, because no scheduling period is longer
+    (Linux, Documentation/scheduler/sched-bwc.rst).
+    """
+    carried, arrived = (_smoothed(samples[name], PERIOD) for name in ("wire_throughput", "goodput"))
+    idles = carried < FULL * wanted.bandwidth
+    kept = arrived < FULL * carried * tcp.payload(wanted.mtu) / wanted.mtu
+    return np.maximum(np.where(idles, before, 0.0), np.where(idles | kept, behind, 0.0))
+
+
+def _congested(
+    wanted: Parameters, samples: Series, busy: NDArray[np.float64], signs: Mapping[str, float]
+) -> NDArray[np.bool_]:
+    """Return whether `busy` connections used the windows that losses left them, or waited for a timeout.
+
+    A sender with less than half of its window in flight is limited by something else (RFC 7661, 2015, section 4.2).
+    The queue of a path that is not full is nearly empty, so that round trips are as short as on the idle path; longer
+    ones are those of a reader that stands still, whose kernel delays acknowledgements by 40 ms.
+    """
+    windows = _zero(samples["cwnd"]) * busy * tcp.payload(wanted.mtu)
+    in_flight = _zero(samples["sent"]) * signs["rtt_idle"] / GBIT_PER_MS
+    used = _smoothed(in_flight, SMOOTHED) >= CWND_USED * _smoothed(windows, SMOOTHED)
+    return np.asarray(used | (_smoothed(_zero(samples["timeouts"]), PERIOD) > 0))
+
+
 def _exhausted(
     side: str,
     wanted: Parameters,
@@ -168,16 +212,27 @@ def _exhausted(
 ) -> NDArray[np.float64]:
     """Return the share of each sample in which a side's CPU was exhausted.
 
-    It is the share of scheduling periods whose quota ran out, of the time with busy connections, or of all the time
-    while an origin has no quota left. Exclusive CPUs have no quota that could run out: all of them are in use.
+    It is the share of scheduling periods whose quota ran out, of the `active` time, or of all the time while an
+    origin has no quota left. Exclusive CPUs have no quota that could run out: all of them are in use.
     """
     quota = wanted.cores / wanted.origins if wanted.cores else math.inf
     spent = np.max(
         [_smoothed(_zero(row), PERIOD) for row in samples[f"{side}_origin_cpu"]] or [active * 0], axis=0
     )
-    throttled = _zero(signs[f"{side}_throttled"])
-    whole = (_zero(samples[f"{side}_thread"]) >= FULL) | ((throttled == 0) & (spent >= SATURATED * quota))
-    return np.asarray(np.where(whole, 1.0, throttled) * np.where(spent >= FULL * quota, 1.0, active))
+    ran_out = _ran_out(side, samples, signs)
+    whole = (_zero(samples[f"{side}_thread"]) >= FULL) | ((ran_out == 0) & (spent >= SATURATED * quota))
+    return np.asarray(np.where(whole, 1.0, ran_out) * np.where(spent >= FULL * quota, 1.0, active))
+
+
+def _ran_out(side: str, samples: Series, signs: Mapping[str, float]) -> NDArray[np.float64]:
+    """Return the share of scheduling periods of the second around each sample in which a side's quota ran out.
+
+    A longer period does not exist (sched-bwc.rst). A second without the end of a period has the cell's share.
+    """
+    ended, out = (
+        _smoothed(_zero(samples[f"{side}_{name}"]), PERIOD) for name in ("periods", "throttled_periods")
+    )
+    return np.where(ended > 0, out / np.where(ended > 0, ended, 1.0), _zero(signs[f"{side}_throttled"]))
 
 
 def _smoothed(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
@@ -230,11 +285,13 @@ def _known(value: float | int | None) -> float:
     return math.nan if value is None else value
 
 
-def counted_share(part: float | None, whole: float | None) -> float:
-    """Return a share of counted events: 0 if there were none, NaN if nothing counts them."""
-    if part is None or whole is None:
-        return math.nan
-    return part / whole if whole else 0.0
+def throttled(samples: Series, side: str) -> float:
+    return counted_share(samples[f"{side}_throttled_periods"], samples[f"{side}_periods"])
+
+
+def counted_share(part: NDArray[np.float64], whole: NDArray[np.float64]) -> float:
+    """Return a share of events counted in samples: 0 if there were none, NaN if nothing counts them."""
+    return float(part.sum() / whole.sum()) if whole.sum() else 0.0
 
 
 def _ratio(value: float, by: float) -> float:

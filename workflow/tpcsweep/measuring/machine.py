@@ -69,9 +69,6 @@ class Machine:
                 record[name] = condition.tasks - self._ours()
         return record
 
-    def totals(self) -> dict[str, float | None]:
-        return {}
-
     def close(self) -> None:
         self._stat.close()
         if self._pressure:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.numbers import GBIT
 from tpcsweep.data.variables import QUANTITIES, SAMPLES, Quantity
-from tpcsweep.measuring.sampler import Readings, Table, Totals
+from tpcsweep.measuring.sampler import Readings, Table
 
 Series = dict[str, NDArray[np.float64]]
 
@@ -58,22 +58,6 @@ def sampled_series(readings: Readings, interval: float) -> Series:
             np.diff(used if used.size else np.full((1, times.size), math.nan)) / interval
         )
     return series
-
-
-def site_totals(
-    records: Mapping[str, Totals], shared: Mapping[str, Mapping[str, str]] | None = None
-) -> dict[str, float | None]:
-    """Return the totals of all targets by name: the sums of their records, None if a summand is unknown.
-
-    `records` are by target, and `shared` is as that of `Readings`.
-    """
-    totals: dict[str, float | None] = {}
-    for name in dict.fromkeys(name for record in records.values() for name in record):
-        having = [target for target, record in records.items() if name in record]
-        values = [records[target][name] for target in _distinct(QUANTITIES[name], having, shared or {})]
-        known = [value for value in values if value is not None]
-        totals[name] = sum(known) if len(known) == len(values) else None
-    return totals
 
 
 def looked_at(readings: Readings, interval: float) -> Series:

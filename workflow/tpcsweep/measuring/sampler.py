@@ -14,8 +14,6 @@ from tpcsweep.measuring.looks import PAUSE, Looks, longest_gap
 
 Entry = TypeVar("Entry")
 Record = dict[str, float]
-Totals = Mapping[str, float | None]
-"""Quantities that are read before and after a cell alone, by name; None if the kernel counts none."""
 
 MOST = 10_000  # most entries of a history: 1000 s at ten samples a second; after thinning at least 5000
 

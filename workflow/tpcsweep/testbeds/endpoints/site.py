@@ -25,7 +25,7 @@ from tpcsweep.deploying.linux.cgroups import USAGE
 from tpcsweep.deploying.linux.kernel_counters import Process, ProcessTable, with_descendants
 from tpcsweep.measuring.client.client_process import Channel, ClientError, Event
 from tpcsweep.measuring.machine import Machine
-from tpcsweep.measuring.sampler import LocalTargets, Readings, Sampler, Table, Totals
+from tpcsweep.measuring.sampler import LocalTargets, Readings, Sampler, Table
 from tpcsweep.measuring.tools.http_tpc import wished_pause
 from tpcsweep.measuring.tools.tool import Transfer
 from tpcsweep.measuring.transfer_files import Arrival
@@ -200,10 +200,6 @@ class EndpointsSite:
 
     def sampler(self, interval: float) -> OutsideSampler:
         return OutsideSampler(self, interval)
-
-    def totals(self) -> Totals:
-        """Return no counters, because they are not visible from outside."""
-        return {}
 
     def _look(self, event: Event) -> Future[Event]:
         """Ask the size of an ended transfer's file through its own door, and delete it, in the background."""

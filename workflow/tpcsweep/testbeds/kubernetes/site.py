@@ -16,8 +16,7 @@ from tpcsweep.common.errors import BrokenError, FaultError
 from tpcsweep.deploying.xrootd.monitoring import Copy
 from tpcsweep.measuring.client.client_process import Client, Event
 from tpcsweep.measuring.looks import longest_gap
-from tpcsweep.measuring.readings import site_totals
-from tpcsweep.measuring.sampler import Record, Sampler, Totals
+from tpcsweep.measuring.sampler import Record, Sampler
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
@@ -236,9 +235,6 @@ class KubernetesSite(ServerSite):
         self.inbox.check()
         names = self.session.tell(self.sides["src"].names, "add_source", size=size, content=content)
         return str(next(iter(names.values())))
-
-    def totals(self) -> Totals:
-        return site_totals(self.session.tell(list(self.machines), "totals"), self._shared)
 
     def received(self, event: Event) -> Arrival:
         """Return the arrival of a transfer that has ended, whose file the hub has removed."""

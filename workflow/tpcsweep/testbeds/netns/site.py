@@ -20,8 +20,7 @@ from tpcsweep.deploying.xrootd.monitoring import Copy, Monitor
 from tpcsweep.deploying.xrootd.server_config import READY_FILE
 from tpcsweep.measuring.client.client_process import Client, Event
 from tpcsweep.measuring.machine import Machine
-from tpcsweep.measuring.readings import site_totals
-from tpcsweep.measuring.sampler import LocalTargets, Sampler, Totals
+from tpcsweep.measuring.sampler import LocalTargets, Sampler
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Place
 from tpcsweep.measuring.transfer_files import Arrival, Arrivals, add_source, drop_page_cache
@@ -45,9 +44,9 @@ class Counters:
         sides: topology.Sides,
         groups: Mapping[str, Cgroup],
         arrivals: Arrivals,
-        drops: Callable[[], Mapping[str, int | None]],
+        drops: PathDrops,
     ) -> None:
-        """`groups` are the cgroups of all nodes and the path; `drops` returns the packets that the path dropped."""
+        """`groups` are the cgroups of all nodes and the path."""
         self._opened = opened = contextlib.ExitStack()
         self.close = opened.close
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -73,7 +72,7 @@ class Counters:
                 inside(far, lambda: Interfaces("destination", [topology.PATH_INTERFACE], "rx_bytes")),
                 inside(near, lambda: Interfaces("source", ports, "rx_bytes")),
                 emulator,
-                PathDrops(drops),
+                drops,
             )
         }
         self._origins = {}
@@ -135,9 +134,6 @@ class NetnsSite(ServerSite):
             add_source(folder, size, content, f".{stream}")
         drop_page_cache(folder)
         return f"{content}.{size}.{{stream}}"
-
-    def totals(self) -> Totals:
-        return site_totals({name: target.totals() for name, target in self.counters.targets.items()})
 
     def received(self, event: Event) -> Arrival:
         """Remove the destination file of an ended transfer, and return its arrival.

@@ -50,6 +50,7 @@ from tpcsweep.testbeds.netns.namespace_servers import DeploymentError, Deploymen
 from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.netns.site import Counters, NetnsSite
 from tpcsweep.testbeds.netns.topology import Sides
+from tpcsweep.testbeds.node.program_counters import DROPS_INTERVAL, PathDrops
 
 EXPECTED = (
     requirements.MachineError,
@@ -180,7 +181,8 @@ class _Deployment:
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
-        counters = Counters(self.prefix, sides, groups, arrivals, lambda: _drops(link))
+        drops = PathDrops(lambda: _drops(link), 0.0 if link.line else DROPS_INTERVAL)
+        counters = Counters(self.prefix, sides, groups, arrivals, drops)
         self.opened.callback(counters.close)
         seconds = {"path": verified - began, "servers": time.monotonic() - verified}
         return NetnsSite(

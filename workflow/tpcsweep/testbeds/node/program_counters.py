@@ -5,6 +5,7 @@ A target is made of parts that read some quantities each. Namespaces and pods re
 """
 
 import math
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import add
@@ -25,20 +26,17 @@ from tpcsweep.deploying.linux.sockets import (
     tcp_sockets,
 )
 from tpcsweep.measuring.machine import Threads
-from tpcsweep.measuring.sampler import Record, Totals
+from tpcsweep.measuring.sampler import Record
 from tpcsweep.measuring.transfer_files import Arrivals
 
 NET = Path("/proc/thread-self/net")
+DROPS_INTERVAL = 1.0  # seconds between looks at counters of netem, each of which starts `tc` for some ms
 
 
 class Part(Protocol):
     """Reader of some quantities of a target, by name, in s, bytes or numbers."""
 
     def read(self) -> Record: ...
-
-    def totals(self) -> Totals:
-        """Return those that are read before and after a cell alone."""
-        return {}
 
 
 class Target:
@@ -52,13 +50,6 @@ class Target:
         for part in self._parts:
             record.update(part.read())
         return record
-
-    def totals(self) -> Totals:
-        """Return the quantities that are read before and after a cell alone."""
-        counted: dict[str, float | None] = {}
-        for part in self._parts:
-            counted.update(part.totals())
-        return counted
 
 
 class Files(Part):
@@ -91,16 +82,22 @@ class Interfaces(Part):
 class PathDrops(Part):
     """Packets that the path dropped."""
 
-    def __init__(self, counted: Callable[[], Mapping[str, int | None]]) -> None:
-        """`counted` returns the dropped packets as `drops` and `queue_drops`, None where none are counted."""
+    def __init__(self, counted: Callable[[], Mapping[str, float]], interval: float = 0.0) -> None:
+        """`counted` returns the dropped packets as `drops` and `queue_drops`, NaN where none are counted.
+
+        It is called once in `interval` seconds at most.
+        """
         self._counted = counted
+        self._interval = interval
+        self._due = -math.inf
+        self._record: Record = {}
 
     def read(self) -> Record:
-        return {}
-
-    def totals(self) -> Totals:
-        counted = self._counted()
-        return {each.name: counted[each.place[1]] for each in quantities("path", "path")}
+        if time.monotonic() >= self._due:
+            counted = self._counted()
+            self._record = {each.name: counted[each.place[1]] for each in quantities("path", "path")}
+            self._due = time.monotonic() + self._interval
+        return self._record
 
 
 class Programs(Part):
@@ -108,10 +105,8 @@ class Programs(Part):
 
     def __init__(self, target: str, cpu: CpuReader, proc: int, pids: Callable[[], Iterable[int]]) -> None:
         """Watch the processes that `pids` returns. `proc` is a descriptor of /proc, which the caller closes."""
-        counted = quantities("cgroup", target)
-        self._sampled = [(each.name, each.place[1]) for each in counted if each.sampled]
-        self._totals = [(each.name, each.place[1]) for each in counted if not each.sampled]
-        self._keys = {USAGE, *(key for _, key in self._sampled)}
+        self._counted = [(each.name, each.place[1]) for each in quantities("cgroup", target)]
+        self._keys = {USAGE, *(key for _, key in self._counted)}
         self._states = [(each.name, each.place[1]) for each in quantities("threads", target)]
         self._cpu = cpu
         self._threads = Threads(proc, pids)
@@ -122,15 +117,11 @@ class Programs(Part):
     def read(self) -> Record:
         counted = self._cpu(self._keys)
         self.used = counted[USAGE]
-        record = {name: counted[key] for name, key in self._sampled}
+        record = {name: counted[key] for name, key in self._counted}
         if self._states:
             busiest = self._threads.read()
             record |= {name: getattr(busiest, field) for name, field in self._states}
         return record
-
-    def totals(self) -> Totals:
-        counted = self._cpu([key for _, key in self._totals])
-        return {name: counted[key] for name, key in self._totals}
 
     def tcp_sockets(self) -> set[int]:
         """Return the inode numbers of the processes' TCP sockets. Raises PermissionError."""
@@ -202,21 +193,13 @@ class Network(Part):
         return [connection for connection in self._sockets.connections() if connection.remote in self._peers]
 
     def read(self) -> Record:
-        record = self._counted(sampled=True)
+        record: Record = {}
+        for file, counted in self._files:
+            text = file.read()
+            record |= {each.name: protocol_counter(text, *each.place[1:]) for each in counted}
         if self._watched:
             connections = self.connections()
             record |= self._flows.update(connections) | dict.fromkeys(self._count, len(connections))
-        return record
-
-    def totals(self) -> Totals:
-        return self._counted(sampled=False)
-
-    def _counted(self, *, sampled: bool) -> Record:
-        record: Record = {}
-        for file, counted in self._files:
-            if wanted := [each for each in counted if each.sampled == sampled]:
-                text = file.read()
-                record |= {each.name: protocol_counter(text, *each.place[1:]) for each in wanted}
         return record
 
     def unfinished(self) -> int:

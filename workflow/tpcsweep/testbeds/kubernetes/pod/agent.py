@@ -49,7 +49,6 @@ async def serve(
         # Resumed servers are asked for the ready file again.
         verbs["clear"] = partial(pod.files.clear, keep=xrootd.READY_FILE)
         verbs["busy"] = pod.busy
-        verbs["totals"] = pod.target.totals
         verbs["watch"] = partial(sampling.start, pod.target.read)
         return {"machine": provenance.machine(), **description}
 

@@ -50,7 +50,6 @@ def client_agent(client: Target, say: Callable[..., None]) -> Ask:
     sampling = AgentSampling(partial(say, of=CLIENT))
     verbs: Verbs = {
         "ping": time.monotonic,
-        "totals": client.totals,
         "watch": partial(sampling.start, client.read),
         "unwatch": sampling.stop,
     }

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import math
 import socket
 from collections.abc import Iterable
 from dataclasses import replace
@@ -92,10 +93,10 @@ def emulate(peers: list[str], **fields: Any) -> list[str]:
     return lines
 
 
-def path_totals() -> dict[str, int | None]:
+def path_drops() -> dict[str, float]:
     """Return the packets that the emulated path dropped; real networks do not report them."""
     if not _emulated:
-        return {"drops": None, "queue_drops": None}
+        return {"drops": math.nan, "queue_drops": math.nan}
     [(interface, path)] = _emulated.items()
     show = ["tc", "-s", "-j", "qdisc", "show", "dev", interface]
     counted = qdisc_counters(json.loads(processes.run(show, check=True).stdout), lossy=path.loss > 0)

@@ -16,9 +16,10 @@ from tpcsweep.deploying.xrootd.server_config import EXPORT
 from tpcsweep.measuring.machine import Machine, process_ids
 from tpcsweep.measuring.sampler import LocalTargets, Record
 from tpcsweep.measuring.transfer_files import DestinationFiles, FirstBytes
-from tpcsweep.testbeds.kubernetes.pod.network import path_totals
+from tpcsweep.testbeds.kubernetes.pod.network import path_drops
 from tpcsweep.testbeds.kubernetes.pod.pod_files import FILES, SERVER_CONTAINER_SOCKET
 from tpcsweep.testbeds.node.program_counters import (
+    DROPS_INTERVAL,
     Files,
     Interfaces,
     Network,
@@ -73,7 +74,7 @@ class OriginPod:
             Interfaces(target, interfaces, COUNTERS[target]),
             programs,
             self._network,
-            PathDrops(path_totals),
+            PathDrops(path_drops, DROPS_INTERVAL),
             Machine(),
         )
 
