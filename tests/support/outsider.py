@@ -69,6 +69,7 @@ class Outsider:
             self.point_at_some(self.page.locator(CELLS).all())
 
     def point_at_some(self, cells: Sequence[Locator]) -> None:
+        assert cells, "a picture without cells"
         for place in {round(share * (len(cells) - 1)) for share in np.linspace(0, 1, CLICKED)}:
             cells[place].hover(force=True)
             self.look("pointing at a cell")

@@ -61,7 +61,8 @@ def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: C
     if limit == "window":
         yield from _window(held, judged, summary, cells, path)
     elif limit in _SIDES and _SIDES[limit] in summary:
-        cost = summary[_SIDES[limit]].values.ravel()[held] / cells.throughput[held]
+        moving = held & (cells.throughput > 0)
+        cost = summary[_SIDES[limit]].values.ravel()[moving] / cells.throughput[moving]
         if np.isfinite(cost).any():
             each = short(float(np.nanmedian(cost)), 2)
             need = (
@@ -89,7 +90,7 @@ def _window(held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells, path: f
     connections = np.where(np.isfinite(connections), connections, 1.0)
     size = float(np.median(buffer[here]))
     each = (cells.throughput / (streams * connections * buffer))[here]
-    if each.max() > _ALIKE * each.min():
+    if not 0 < each.max() <= _ALIKE * each.min():
         return
     needed = _FILLED * path / np.median(each)
     best = max(np.flatnonzero(here), key=lambda cell: cells.throughput[cell])

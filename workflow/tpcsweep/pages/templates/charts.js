@@ -3,8 +3,7 @@
 
 /** The value of a number's text; no number is rounded here. @param {string | null} text */
 const amount = text => text === null ? null : Number(text.replace("×10", "e").replace(/[⁻⁰¹²³⁴-⁹]/g, sign => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(sign)]));
-const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
-const ink = colour => d3.lab(colour).l > 58 ? "#111" : "#fff";
+const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches, ink = colour => d3.lab(colour).l > 58 ? "#111" : "#fff";
 /** @param {string[]} texts */
 const widest = texts => Math.min(150, 7 * d3.max(texts, text => text.length));
 const SEVERAL = 20; // values of an axis beyond which its ticks and the numbers of its cells are thinned out
@@ -66,8 +65,9 @@ function drawLines(rows, places, box) {
     Plot.text(known.filter(row => row.high > top), { ...channels, y: top, text: () => "▲", fill: line, fontSize: 8, dy: 4 }),
     Plot.line(known, { ...at, strokeWidth: 2 }),
     Plot.line(known.filter(row => row.fitted !== null), { ...at, y: row => Math.min(row.fitted, top), strokeDasharray: "2 4", strokeWidth: 1.2 }),
+    Plot.dot(rows.filter(row => row.mean === null), { ...channels, y: 0, symbol: "times", r: 4, stroke: "var(--invalid)", strokeWidth: 2, ...linked }),
     Plot.dot(known, { ...each, r: 4, strokeWidth: 1.6, fill: row => row.grade > 1 ? "var(--card)" : line(row) }),
-    Plot.frame({ stroke: "var(--line)" }), tips(known, { ...channels, y: "mean" }),
+    Plot.frame({ stroke: "var(--line)" }), tips(rows, { ...channels, y: row => row.mean ?? 0 }),
   ];
   const width = Math.max(box.clientWidth, 52 + right + columnTexts.length * 110);
   const height = 80 + rowTexts.length * Math.max(120, Math.min(330, 460 / rowTexts.length));
