@@ -257,3 +257,6 @@ def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> N
     assert len(soup.select(".plot .dot")) == 10 and len(soup.select(".plot .mean")) == 2
     heights = [float(step["y1"]) for step in soup.select(".plot .mean")]
     assert heights[0] < heights[1]  # downwards on the screen
+    dates = {float(one["style"].strip("left:%")): one.get_text() for one in soup.select(".plot .x")}
+    named = {f"{told.runs[at].ended:%Y-%m-%d}" for at in (0, told.changes[0].place, -1)}
+    assert named <= {*dates.values()} and np.diff(sorted(dates)).min() >= 18

@@ -28,6 +28,7 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.data.run_effects import FASTER, SAME, SLOWER
 from tpcsweep.data.scatter import Floats
 from tpcsweep.pages.figures.axis_labels import name_text
+from tpcsweep.pages.figures.panel_grid import evenly
 from tpcsweep.pages.making import PAGE
 from tpcsweep.pages.rendering import render
 from tpcsweep.sweeps.parameters import value_text
@@ -48,6 +49,8 @@ def make_history(dataset: Path, folder: Path) -> SweepHistory:
 
 
 _MARGIN = 0.06  # share of a chart's height above and below the drawing, and of its width at both sides
+_MOST_DATES = 5  # of runs, below the chart
+_DATE_WIDE = 18  # per cent of a chart's width between dates, on a telephone
 _LEAST_SPAN = 0.02  # smallest span of ratios, so that small scatter is not magnified
 
 
@@ -95,14 +98,24 @@ def _trend(history: SweepHistory, across: Floats, marks: Sequence[float]) -> dic
     ticks = np.array([tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high])
     up, level, scale = ((100 - _scaled(values, low, high)).round(2) for values in (ratios, steps, ticks))
     texts = [f"{day(run)}: {ratio:.3f}" for run, ratio in zip(history.runs, ratios, strict=True)]
-    dates = [f"{history.runs[change.place].ended:%Y-%m-%d}" for change in history.changes]
     bounds = itertools.pairwise([0.0, *marks, 100.0])
     return {
         "dots": [dot for dot in zip(across.round(2), up, texts, strict=True) if np.isfinite(dot[1])],
         "steps": [(*ends, y) for ends, y in zip(bounds, level, strict=True) if np.isfinite(y)],
-        "marks": list(zip(marks, dates, strict=True)),
+        "dates": list(_dates(history, across, marks)),
         "ticks": list(zip(scale, map(short, ticks), strict=True)),
     }
+
+
+def _dates(history: SweepHistory, across: Floats, marks: Sequence[float]) -> Iterator[tuple[float, str]]:
+    """Yield positions and texts of dates below the chart: of changes, and of some runs where there is room."""
+    of_changes = zip(marks, (change.place for change in history.changes), strict=True)
+    of_runs = ((float(across[at]), int(at)) for at in evenly(len(across), _MOST_DATES))
+    taken: list[float] = []
+    for x, at in (*of_changes, *of_runs):
+        if x in marks or all(abs(x - other) >= _DATE_WIDE for other in taken):
+            taken.append(x)
+            yield round(x, 2), f"{history.runs[at].ended:%Y-%m-%d}"
 
 
 def _rows(history: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
