@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class Cell(NamedTuple):
-    """Goodput of a synthetic cell, and what a measurement knows besides."""
+    """Goodput of a synthetic cell, and what else a measurement knows."""
 
     goodput: Floats
     files: Sequence[tuple[int, float, float]] | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of publications: their sweeps, their scaling, the claims beside them, and what is never invented."""
+"""Figures of publications: their sweeps, their scaling, the claims on them, and what is never invented."""
 
 import json
 import math

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies between doors of others: only bytes that arrived count, whatever a door claims."""
+"""Copies between doors of others: only bytes that arrived count, not what a door claims."""
 
 from pathlib import Path
 from typing import Any

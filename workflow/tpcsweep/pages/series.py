@@ -111,7 +111,7 @@ def first_transfers(transfers: xr.Dataset, cells: int) -> Transfers:
 
 
 def as_texts(values: ArrayLike) -> Texts:
-    """Return numbers as texts, None for those that are not finite."""
+    """Return numbers as texts, None for numbers that are not finite."""
     return [short(value) if math.isfinite(value) else None for value in np.ravel(values).tolist()]
 
 

@@ -127,7 +127,7 @@ def _lines(
     palette: Sequence[Colour],
     ends_of_axis: tuple[float, float],
 ) -> list[End]:
-    """Draw a panel's lines with bars and marks, each a little beside the next, and return their ends."""
+    """Draw a panel's lines with bars and marks, each next to the last, and return their ends."""
     bottom, top = ends_of_axis
     x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     wide = float(np.ptp(x)) or 1.0
@@ -220,7 +220,7 @@ def name_lines(axes: Axes, ends: Sequence[End], heading: str) -> None:
 def _spread(heights: NDArray[np.float64], least: float) -> NDArray[np.float64]:
     """Return ascending heights in a panel (0 to 1) moved as little as needed to be `least` apart."""
     places = least * np.arange(len(heights))
-    # Heights less their places in an evenly spaced column must not descend: pool those that do.
+    # Heights less their places in an evenly spaced column must not descend: pool any that do.
     pools: list[list[float]] = []
     for free in heights - places:
         pools.append([free])

@@ -186,7 +186,7 @@ def _names(grid: Arrangement, name: str | None) -> list[str]:
 
 
 def names_room(grid: Arrangement, wide: float) -> tuple[float, float]:
-    """Return the inches that long tick labels need beside and below maps of `wide` inches.
+    """Return the inches that long tick labels need at the left and below maps of `wide` inches.
 
     There is room below if the labels must be turned.
     """
