@@ -178,7 +178,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, BeautifulSoup]:
-    return {page: BeautifulSoup(page.read_text(), "html.parser") for page in sorted(site.rglob("*.html"))}
+    """The site's pages; examples/surface.html is a download, without the dataset beside it."""
+    found = (page for page in sorted(site.rglob("*.html")) if "_downloads" not in page.parts)
+    return {page: BeautifulSoup(page.read_text(), "html.parser") for page in found}
 
 
 def test_a_page_loads_nothing_from_elsewhere(site: Path, pages: dict[Path, BeautifulSoup]) -> None:
