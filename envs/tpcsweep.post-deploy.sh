@@ -3,7 +3,7 @@
 
 # Snakemake runs this in the new environment, from the repository's root. All rules have the one environment, and so
 # those too that need an extra. It is made anew where this file changes, so that it says what the lists are:
-# sha256 2a56ee04195e344dfaa3ae997a406f1f1917ca963f000472179ef104c9e6f342
+# sha256 48763ab067679083d8cc223eb8c276393620f6123eea34603fd6231f171bf72c
 set -euo pipefail
 [ -f envs/requirements.txt ] || {
   echo "$PWD/envs/requirements.txt is missing: run snakemake in a checkout of tpcsweep, and not as a module" >&2
