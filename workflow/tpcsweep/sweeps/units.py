@@ -266,6 +266,7 @@ FIRST_PORT = Quantity(
 )
 START_TIME = Quantity(DURATION, 1, 24 * _HOUR, "pods start within seconds; after a day something is wrong")
 ORPHAN_TIME = Quantity(DURATION, 10, 24 * _HOUR, "a slow API; longer blocks a cluster's nodes")
+SETTLE = Quantity(DURATION, 0, _HOUR, "a kernel uses most settings within seconds")
 TIME_LIMIT = Quantity(
     DURATION, 300, 720 * _HOUR, "a deployment comes up and measures a cell; no cluster's limit"
 )
