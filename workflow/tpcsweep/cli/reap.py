@@ -15,7 +15,7 @@ from tpcsweep.cli.options import answer, as_json, load_study, study_options
 @study_options
 @as_json
 def reap(as_json: bool, **options: str | None) -> None:
-    """Remove servers and paths that killed runs left on a testbed, and restore the hosts of `settings`.
+    """Remove what killed runs left on a testbed, and restore its hosts.
 
     On this machine it removes those of root, as root: the kernel removes those of other users. Exit codes: 0 nothing is
     left, 1 the ledger has folders on endpoints that no pair of the testbed explains, 2 something could not be removed,

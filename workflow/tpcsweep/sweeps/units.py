@@ -275,4 +275,5 @@ DRAWS = Quantity(COUNT, 20, 10_000, "an interval; minutes of computing")
 # Questions for fitted models.
 TARGET = Quantity(RATE, network_path.SMALLEST_BANDWIDTH, 10_000, "that of a path")
 PROBABILITY = Quantity(FRACTION, 0.01, 0.99, "a few hundred cells do not show further tails")
+GAIN = Quantity(FRACTION, 0, 10, "no loss; eleven times as fast")
 RATIO = Quantity(FRACTION, 0.01, 1, "a hundredth of base; base itself")
