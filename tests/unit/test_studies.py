@@ -170,7 +170,7 @@ def test_a_product_has_a_short_pattern() -> None:
 
 @pytest.mark.parametrize("places", range(1, 9))
 def test_a_deployment_reserves_cores_so_that_no_more_run_than_the_testbed_has_places(places: int) -> None:
-    study: Any = SimpleNamespace(testbed=SimpleNamespace(places=places))
+    study: Any = SimpleNamespace(places=places)
     for cores in range(1, 65):
         threads = deployments(study=study).threads(cores)
         assert 1 <= cores // threads <= places

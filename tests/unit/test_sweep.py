@@ -220,3 +220,18 @@ def test_expected_duration() -> None:
     ):
         found = grid({"streams": [1, 2, 3]}, measurement=measurement, retry_share=0)
         assert expected_seconds(found, 5, each) == (least, most)
+
+
+def test_each_block_measures_every_deployment_once_in_random_order() -> None:
+    found = grid({"rtt": [1, 2, 3, 4], "streams": [1, 2]}, repetitions=6, order="blocks", seed=0)
+    started = sorted(found.priorities, key=lambda path: -found.priorities[path])
+    blocks = [started[first : first + 4] for first in range(0, 24, 4)]
+    assert [{path.rpartition("=")[2] for path in block} for block in blocks] == [
+        {str(n)} for n in range(1, 7)
+    ]
+    orders = {tuple(path.split("/")[0] for path in block) for block in blocks}
+    assert len(orders) > 1
+    assert {frozenset(order) for order in orders} == {frozenset(f"rtt={n}" for n in range(1, 5))}
+    assert {found.preferred_places[path] for path in blocks[2]} == {2}
+    with pytest.raises(ValueError, match="2 or more with order: blocks"):
+        grid({"rtt": [1, 2]}, order="blocks")

@@ -94,7 +94,7 @@ def node_effects(summary: xr.Dataset) -> Hardware:
     rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=also)
     known = (rows["reason"] == "") & (rows["throughput"] > 0) & (rows[SOURCE].astype(object).fillna("") != "")
     rows = rows[known]
-    parameters = [name for name in rows if name in Parameters.model_fields]
+    parameters = [name for name in rows if name in {*Parameters.model_fields, *summary.dims} - {"repetition"}]
     setting = rows.groupby(parameters, dropna=False, sort=False).ngroup()
     deployment, _ = pd.factorize(rows["provenance"])
     both = rows[SOURCE].astype(str) + " → " + rows[DESTINATION].astype(str)

@@ -54,6 +54,13 @@ def _options() -> list[click.Option]:
     help="How surely one measurement reaches the target; 95% by default.",
 )
 @click.option(
+    "--setting",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Value of a setting of hosts that varies in the data; repeatable.",
+)
+@click.option(
     "--recommend", is_flag=True, help="Tabulate the recommended streams for several RTTs and targets."
 )
 @output_option(
@@ -62,7 +69,14 @@ def _options() -> list[click.Option]:
     file_okay=False,
 )
 @as_json
-def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: bool, **options: Any) -> None:
+def plan(
+    words: tuple[str, ...],
+    settings: tuple[str, ...],
+    recommend: bool,
+    output: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Find the cheapest setting that reaches a throughput.
 
     The setting is the number of origins, cores and streams; TARGET is the throughput.
@@ -82,6 +96,11 @@ def plan(words: tuple[str, ...], recommend: bool, output: Path | None, as_json: 
     target, results = _arguments(words, recommend)
     source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
     given = {key: value for key, value in options.items() if source(key) is not default}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE, such as tuning=fq", param_hint="--setting")
+        given[name] = value
     question = {"target": target, **given}
     if results is None:
         _answer_by_law(question, output, as_json)

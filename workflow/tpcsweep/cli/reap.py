@@ -15,7 +15,7 @@ from tpcsweep.cli.options import answer, as_json, load_study, study_options
 @study_options
 @as_json
 def reap(as_json: bool, **options: str | None) -> None:
-    """Remove servers and paths that killed runs left on a testbed.
+    """Remove what killed runs left on a testbed, and restore its hosts.
 
     On this machine it removes those of root, as root: the kernel removes those of other users. Exit codes: 0 nothing is
     left, 1 the ledger has folders on endpoints that no pair of the testbed explains, 2 something could not be removed,
@@ -23,6 +23,7 @@ def reap(as_json: bool, **options: str | None) -> None:
 
     Example: tpcsweep reap --testbed kubernetes
     """
+    from tpcsweep.running import host_settings
     from tpcsweep.running.runner import deployment_errors
     from tpcsweep.testbeds import kinds
 
@@ -32,7 +33,7 @@ def reap(as_json: bool, **options: str | None) -> None:
     left: list[str] = find(study.testbed) if find else []
     lost = [f"left: {thing}" for thing in left]
     try:
-        reaped = testbed.reap(study.testbed)
+        reaped = [*host_settings.restore_left(), *testbed.reap(study.testbed)]
     except deployment_errors(study):
         click.echo("\n".join(lost), err=True, nl=bool(lost))
         raise

@@ -58,6 +58,12 @@ def build_environment() -> dict[str, str]:
     return {**kept, **system_environment()}
 
 
+def user_environment() -> dict[str, str]:
+    """Return the environment of a user's commands for hosts: that of system commands, and what ssh and kubectl need."""
+    kept = ("USER", "LOGNAME", "SSH_AUTH_SOCK", "KUBECONFIG")
+    return {name: os.environ[name] for name in kept if name in os.environ} | system_environment()
+
+
 def full_environment(**added: str) -> dict[str, str]:
     """Return the whole environment, for users' commands, other Snakemakes, and programs of an image."""
     return {**os.environ, **added}

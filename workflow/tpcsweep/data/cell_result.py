@@ -81,6 +81,9 @@ class Provenance(TypedDict, total=False):
     order_seed: int  # the sweep's `seed` that repeats the order of deployments and cells
     software: Mapping[str, str]
     nodes: Mapping[str, str]  # node of each side, `source` and `destination`
+    settings: Mapping[
+        str, Mapping[str, str]
+    ]  # the user's settings: value, `verified`, and `changed` if it differs
     simulation: SimulationRecord
 
 

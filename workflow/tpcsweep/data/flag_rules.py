@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that raise the flags of cells: one function for each entry of flags.toml, with its name. Pure."""
+"""Rules that raise the flags of cells: one function for each entry of flags.toml, with its name. Pure.
+
+A deployment's job raises SETTING_CHANGED itself.
+"""
 
 import math
 from collections.abc import Callable
@@ -8,7 +11,7 @@ from typing import NamedTuple
 
 from tpcsweep.common.numbers import BYTES
 from tpcsweep.data.cell_result import Number, Status, Summary
-from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.flags import FLAGS, SETTING_CHANGED
 from tpcsweep.data.similar_cells import SHORTEST
 
 BUSY = 0.95  # share of the machine's CPU time above which the machine itself may limit a cell
@@ -86,7 +89,8 @@ def _always(rule: Rule) -> Rule:
 
 def raised_flags(cell: Evidence) -> tuple[str, ...]:
     """Return the flags of a cell, in the order of `FLAGS`."""
-    return tuple(flag for flag in FLAGS if (cell.usable or flag in _ALWAYS) and RULES[flag](cell))
+    judged = (flag for flag in FLAGS if flag != SETTING_CHANGED)
+    return tuple(flag for flag in judged if (cell.usable or flag in _ALWAYS) and RULES[flag](cell))
 
 
 @_rule

@@ -17,6 +17,8 @@ GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
 """Grades in ascending severity."""
 BROKEN = "deployment_broken"
 """Flag of a cell after which the deployment was unusable."""
+SETTING_CHANGED = "setting_changed"
+"""Flag that a deployment's job raises itself, by the commands of the user's settings; all others have a rule."""
 
 
 class Flag(NamedTuple):

@@ -25,7 +25,7 @@ from tpcsweep.data.cell_result import Provenance, SimulationRecord
 from tpcsweep.data.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.data.reduction import DatasetError, Line, Reduced, Source, differences
 from tpcsweep.data.variables import LIMITS, SUMMARY
-from tpcsweep.sweeps.parameters import Value, supporting_testbeds
+from tpcsweep.sweeps.parameters import Parameters, Value, supporting_testbeds
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable; slabs are whole chunks, and the library's default of 64 MB each would fill the memory."""
@@ -213,7 +213,11 @@ class _Grid:
         """Return the groups; `interval` is the time between samples in s."""
         if attributes.get("testbed_kind") == EXISTING:  # nobody knows how the servers of others are set up
             fixed = {
-                name: fixed[name] for name in fixed if name in PATH or EXISTING in supporting_testbeds(name)
+                name: fixed[name]
+                for name in fixed
+                if name in PATH
+                or name not in Parameters.model_fields
+                or EXISTING in supporting_testbeds(name)
             }
         known = labels.coordinates(self.axes, fixed)
         self.series.coordinates = self.transfer_table.coordinates = known

@@ -22,7 +22,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from scipy import special
 
-from tpcsweep.sweeps.parameters import DEPLOYMENT
+from tpcsweep.sweeps.parameters import CELL
 
 RUN_TO_RUN = 0.02
 """Default relative standard deviation of a cell's throughput between runs.
@@ -362,6 +362,6 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
 
 
 def deployment_numbers(rows: pd.DataFrame, axes: Iterable[str]) -> NDArray[np.int64]:
-    """Number the deployments of rows, which differ in the parameters of deployments among `axes`."""
-    names = [name for name in axes if name in DEPLOYMENT]
+    """Number the deployments of rows, which differ in the axes that are no parameters of cells."""
+    names = [name for name in axes if name not in CELL]
     return np.asarray(rows.groupby(names, sort=False).ngroup() if names else np.zeros(len(rows), int))

@@ -20,7 +20,7 @@ from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import REMEDIES, Remedy, alternatives
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.gains import Gains
-from tpcsweep.sweeps.parameters import DEPLOYMENT, value_text
+from tpcsweep.sweeps.parameters import CELL, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 _SCATTER = np.sqrt(2) * RUN_TO_RUN  # of a pair's two cells between runs, which their intervals do not contain
@@ -230,7 +230,8 @@ def _changes(cells: Cells, axis: str, larger: bool) -> Iterator[_Changes]:
     else:
         mean, of_mean = logs, errors
     at = names.index(axis)
-    cluster = cells.number(DEPLOYMENT) if axis in DEPLOYMENT else cells.setting
+    deployed = [name for name in names if name not in (*CELL, REPETITION)]
+    cluster = cells.number(deployed) if axis in deployed else cells.setting
     for word, target in _targets(np.moveaxis(np.isfinite(mean), at, 0), values, larger):
         to = np.broadcast_to(np.moveaxis(target, 0, at), shape)
         place = np.maximum(np.moveaxis(target, 0, at), 0)

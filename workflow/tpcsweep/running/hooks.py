@@ -9,7 +9,16 @@ from typing import Literal
 from tpcsweep.common import processes, signals
 from tpcsweep.common.extras import MissingExtraError, missing_extras
 from tpcsweep.common.files import is_file
-from tpcsweep.running import changes, live, progress, run_lock, short_cells, staging, study_dataset
+from tpcsweep.running import (
+    changes,
+    host_settings,
+    live,
+    progress,
+    run_lock,
+    short_cells,
+    staging,
+    study_dataset,
+)
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, count_cells
 from tpcsweep.running.studies import Studies
@@ -27,6 +36,8 @@ def begin_run(studies: Studies) -> None:
     os.environ[staging.CLEARS_AT_END] = "at its end"
     tried: set[str] = set()
     try:
+        for restored in host_settings.restore_left():
+            sys.stderr.write(f"restored after a run that was killed: {restored}\n")
         for study in studies.values():
             run_lock.lock_results(study.folder)
         for measured in studies.measured:
@@ -40,7 +51,7 @@ def begin_run(studies: Studies) -> None:
             if stale and measured.testbed_file not in tried:
                 tried.add(measured.testbed_file)
                 _try(measured)
-    except (run_lock.ResultsError, OSError) as error:
+    except (run_lock.ResultsError, host_settings.SettingError, OSError) as error:
         sys.exit(str(error))
 
 
@@ -121,6 +132,7 @@ def _try(study: SweepStudy) -> None:
     try:
         if lacking := missing_extras(extras(study)):
             raise MissingExtraError("\n".join(lacking))
+        host_settings.require_same_user(study)
         with signals.interruptible():  # Ctrl-C ends the trial, which removes its servers
             kinds.require(study)
             sys.stderr.writelines(f"{study.folder.name}: {line}\n" for line in kinds.warnings(study))

@@ -23,10 +23,11 @@ from tpcsweep.common.extras import MissingExtraError
 from tpcsweep.common.numbers import BYTES
 from tpcsweep.data import cell_files
 from tpcsweep.data.cell_result import CellResult, Provenance
-from tpcsweep.data.flags import BROKEN, graded
+from tpcsweep.data.flags import BROKEN, SETTING_CHANGED, graded
 from tpcsweep.data.variables import CPU_LIMITS
 from tpcsweep.measuring import provenance
-from tpcsweep.running import live, staging
+from tpcsweep.running import host_settings, live, staging
+from tpcsweep.running.host_settings import InForce, SettingError
 from tpcsweep.running.progress import JobProgress
 from tpcsweep.sweeps.study import Specification, SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Cell
@@ -92,7 +93,7 @@ def run(study: SweepStudy, deployment: str, logs: Path) -> None:
 
 def deployment_errors(study: SweepStudy) -> tuple[type[Exception], ...]:
     """Return the exceptions of a deployment, or of reaping, whose messages need no traceback."""
-    return (*kinds.load_testbed(study.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
+    return (*kinds.load_testbed(study.testbed.kind).EXPECTED, BrokenError, MissingExtraError, SettingError)
 
 
 class _Job:
@@ -107,6 +108,8 @@ class _Job:
         self._retried = False
         self._testbed = kinds.load_testbed(study.testbed.kind)
         longest = study.sweep.measurement.bounds[1]
+        self._settings = study.testbed.applied_settings(tasks[0].cell.parameters)
+        applying = sum(2 * how.timeout + how.settle for _, how in self._settings.values())
         self._request = interface.Request(
             sweep=study.name,
             testbed=study.testbed_name,
@@ -115,7 +118,7 @@ class _Job:
             tools=sorted({task.cell.parameters.tool for task in tasks}),
             streams=max(task.cell.parameters.streams for task in tasks),
             arriving=max(_arriving(task.cell, longest) for task in tasks),
-            seconds=len(tasks) * (longest + CELL_MARGIN),
+            seconds=len(tasks) * (longest + CELL_MARGIN) + applying,
             logs=logs,
             stage=shown.stage,
             preferred_place=study.grid.preferred_places[deployment],
@@ -138,8 +141,12 @@ class _Job:
         for replacement in itertools.count(1):
             well = False
             try:
-                with self._testbed.deployed(self._study.testbed, self._request) as site:
-                    well, reason = self._cells(site)
+                log = self._request.logs / "commands.log"
+                with (
+                    self._testbed.deployed(self._study.testbed, self._request) as site,
+                    host_settings.in_force(self._settings, log, self._shown.stage) as settings,
+                ):
+                    well, reason = self._cells(site, settings)
                 if well:
                     failed_starts = 0
             except FaultError as error:  # everything had started, and something ended before it was ready
@@ -176,10 +183,12 @@ class _Job:
                 self.remaining.append(measured[index]._replace(earlier=measurements[index]))
         return bool(self.remaining)
 
-    def _cells(self, site: Deployment) -> tuple[bool, str]:
+    def _cells(self, site: Deployment, settings: InForce | None) -> tuple[bool, str]:
         """Measure cells until none remains or the deployment breaks; return whether one went well, and why it broke."""
         origin = provenance.workflow(site.provenance)
         origin["order_seed"] = self._study.grid.seed
+        if settings:
+            origin["settings"] = settings.provenance
         well = False
         while self._any_left():
             task = self.remaining[0]
@@ -188,7 +197,7 @@ class _Job:
                 continue
             try:
                 site.check()
-                result = self._cell(site, task, origin)
+                result = self._cell(site, task, origin, settings)
             except BrokenError as error:
                 self.remaining.popleft()
                 if task.earlier is None:  # not measured yet: it goes last, as it may break every deployment
@@ -200,7 +209,7 @@ class _Job:
                 return well, result.message
         return well, ""
 
-    def _cell(self, site: Deployment, task: Task, origin: Provenance) -> CellResult:
+    def _cell(self, site: Deployment, task: Task, origin: Provenance, settings: InForce | None) -> CellResult:
         """Measure a cell, write the better of its measurements to staging, and return the last one.
 
         Raises BrokenError if the measurement did not start, or the cell did not cause the deployment's failure.
@@ -209,6 +218,12 @@ class _Job:
         provenance: Provenance = {"started": cell_files.utc_timestamp(), **origin}
         parameters, how = task.cell.parameters, self._study.sweep.measurement
         measured = self._testbed.measure(site, parameters, how, task.prefix, self._shown.show_throughput)
+        if settings and (changed := settings.changed()):
+            measured = dataclasses.replace(measured, flags=(*measured.flags, SETTING_CHANGED))
+            provenance["settings"] = {
+                name: {**first, **({"changed": changed[name]} if name in changed else {})}
+                for name, first in origin["settings"].items()
+            }
         measured = kept = dataclasses.replace(measured, provenance=provenance)
         if task.earlier is not None:
             kept = better_measurement(task.earlier, measured)

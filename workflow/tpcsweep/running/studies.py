@@ -74,7 +74,7 @@ class DeploymentGroup:
 
     def threads(self, cores: int | None) -> int:
         """Return the cores that a deployment reserves, so that at most `places` deployments run at once."""
-        return math.ceil((cores or 1) / self.study.testbed.places)
+        return math.ceil((cores or 1) / self.study.places)
 
 
 class Studies(dict[str, Study]):

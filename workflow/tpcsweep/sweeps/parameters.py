@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -16,13 +16,16 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PlainValidator,
     StringConstraints,
     Tag,
     ValidationError,
+    ValidationInfo,
     create_model,
     model_validator,
 )
-from pydantic_core import InitErrorDetails
+from pydantic.config import JsonDict
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from tpcsweep.deploying.xrootd.releases import SYSTEM
 from tpcsweep.sweeps import units
@@ -123,7 +126,12 @@ class Strict(BaseModel):
 
 
 class DeploymentParameters(Strict):
-    """Parameters of servers and paths: each combination of their values is a deployment."""
+    """Parameters of servers and paths: each combination of their values is a deployment.
+
+    Values of the testbed's `settings` are extra fields, such as `tuning`.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     pair: Annotated[Word, ENDPOINTS] = "only"
     """name of a pair of storage endpoints in the testbed"""
@@ -195,7 +203,7 @@ class Parameters(DeploymentParameters):
 
 DEPLOYMENT = tuple(DeploymentParameters.model_fields)  # names of the parameters of deployments, in order
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
-"""Names of the other parameters, in order."""
+"""Names of the other parameters, in order. Every other axis belongs to deployments: settings of users do."""
 
 
 Annotation = TypeVar("Annotation")
@@ -283,6 +291,44 @@ def about_support(parameter: str) -> str:
     return ", ".join(supporting_testbeds(parameter)) + (f"; sysctl {names}" if names else "")
 
 
+Settings = Mapping[str, Iterable[str]]
+"""Names of a testbed's settings, with the values of each."""
+
+
+def _checked_setting(named: tuple[str, object], info: ValidationInfo) -> object:
+    """Return one value, or a list, if the validation's context has the setting with these values, or None."""
+    name, given = named
+    known: Settings | None = (info.context or {}).get("settings", {})
+    if known is None:
+        return given
+    if name not in known:
+        raise PydanticCustomError("extra_forbidden", "an unknown key")
+    listed, values = given if isinstance(given, list | tuple) else [given], [*known[name]]
+    if not listed or any(value not in values for value in listed):
+        raise fault(f"of its values: {', '.join(values)}", repr(given))
+    if len(set(listed)) < len(listed):
+        raise fault("each value once", repr(given))
+    return given
+
+
+class _Selected(Strict):
+    """Parameters, and as extra fields the testbed's settings."""
+
+    __pydantic_extra__: dict[str, Annotated[Any, PlainValidator(_checked_setting)]]
+    _words: ClassVar[JsonDict] = {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
+    }
+    model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": _words})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_names(cls, content: object) -> object:
+        """Add the name to the value of each setting, because validators of extra fields get values alone."""
+        if not isinstance(content, dict):
+            return content
+        return {name: value if name in cls.model_fields else (name, value) for name, value in content.items()}
+
+
 def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
     """Return a model in which every parameter is optional and accepts one value or a list."""
     fields: dict[str, Any] = {}
@@ -298,7 +344,7 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
         # A factory keeps the default out of the schema if a missing parameter means any value.
         default = {"default": info.default} if defaults else {"default_factory": lambda: None}
         fields[parameter] = (either, Field(description=description, **default))
-    return create_model(name, __base__=Strict, __doc__=doc, **fields)
+    return create_model(name, __base__=_Selected, __doc__=doc, **fields)
 
 
 SweepParameters = _selection(
@@ -308,6 +354,9 @@ Selection = _selection("Selection", "Values of some parameters, by which cells a
 
 
 def selected_parameters(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
-    """Return the parameters that a `SweepParameters` or `Selection` sets, in field order, with tuples for lists."""
+    """Return what a `SweepParameters` or `Selection` sets: settings by name, then parameters; lists are tuples."""
+    settings = selection.model_extra or {}
+    chosen = {name: settings[name] for name in sorted(settings)}
     names = Parameters.model_fields  # a `Question` has more fields
-    return {name: getattr(selection, name) for name in names if name in selection.model_fields_set}
+    chosen |= {name: getattr(selection, name) for name in names if name in selection.model_fields_set}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in chosen.items()}

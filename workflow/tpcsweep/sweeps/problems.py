@@ -117,10 +117,12 @@ def fault(allowed: str, given: str | None = None) -> PydanticCustomError:
     return PydanticCustomError("settings", "{allowed}", context)
 
 
-def validated(model: type[Model], content: Mapping[str, Any], file: str = "") -> Model:
+def validated(
+    model: type[Model], content: Mapping[str, Any], file: str = "", context: Mapping[str, Any] | None = None
+) -> Model:
     """Return a validated model. Raises ConfigurationError with every problem of the content."""
     try:
-        return model.model_validate(content)
+        return model.model_validate(content, context=context)
     except ValidationError as error:
         schema = model.model_json_schema()
         details = error.errors(include_url=False)

@@ -55,7 +55,7 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
         content["exclude"] = [*content.get("exclude", []), *starved]
         notes.append(f"no origin with less than {plain(FEWEST_CORES)} cores")
     content["scale"] = {"by": scale, "notes": notes}
-    return Sweep.model_validate(content)
+    return Sweep.model_validate(content, context={"settings": None})
 
 
 def _unscalable(sweep: Sweep, values: dict[str, list[Value]]) -> Iterator[Problem]:

@@ -35,7 +35,8 @@ class SweepStudy:
         """Dataset attributes that no cell contains: scale, authors, and the command that measures cells again."""
         found: dict[str, Any] = {}
         if not self.testbed.simulated:
-            found = {"command": self.command, "cells": f"{self.folder}/cells", "repeat": self.sweep.repeat}
+            found = {"command": self.command, "cells": f"{self.folder}/cells", "repeat": self.sweep.repeated}
+            found |= {"order": "blocks"} if self.sweep.order == "blocks" else {}
             found |= {"excluded": excluded} if (excluded := self.grid.excluded) else {}
         found |= {"description": self.sweep.description} if self.sweep.description else {}
         for part in (self.sweep.scale, self.citation):
@@ -46,6 +47,16 @@ class SweepStudy:
     def notebooks(self) -> dict[str, dict[str, str]]:
         """The sweep's notebooks, each with the axes that it shows."""
         return {**self.sweep.notebooks.places, **({"hardware": {}} if self.testbed.has_alternatives else {})}
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether deployments apply settings of hosts; all of them do, or none."""
+        return bool(self.testbed.applied_settings(self.grid.cells[0].parameters))
+
+    @property
+    def places(self) -> int:
+        """Number of deployments that may run at once: one with settings, which other deployments would share."""
+        return 1 if self.has_settings else self.testbed.places
 
     @property
     def folder(self) -> Path:
@@ -101,6 +112,9 @@ def cell_spec(study: SweepStudy, cell: Cell) -> Specification:
         "measurement": study.shared["measurement"],
         "testbed": study.shared["testbed"],
     }
-    if conditions := study.testbed.conditions(cell.parameters):
+    applied = study.testbed.applied_settings(cell.parameters).items()
+    # A digest, because commands may name hosts.
+    commands = {name: setting.digest(value) for name, (value, setting) in applied}
+    if conditions := {**study.testbed.conditions(cell.parameters), **commands}:
         spec["conditions"] = conditions
     return spec

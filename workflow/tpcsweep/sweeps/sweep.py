@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import (
-    DEPLOYMENT,
+    CELL,
     MOST_VALUES,
     AnyText,
     Parameters,
@@ -32,10 +32,10 @@ from tpcsweep.sweeps.parameters import (
 from tpcsweep.sweeps.problems import Fault, Problem, fault, raise_any
 from tpcsweep.sweeps.units import DURATION, canonical, show
 
+REPETITION = "repetition"
+
 ONLY_DEPLOYMENT = "deployment=only"
 """The deployment's path in sweeps without deployment axes, because a path must not be empty."""
-
-REPETITION = "repetition"
 
 EARLIEST = 30.0
 """Seconds before which no cell ends as steady: earlier, intervals are too often narrow by chance."""
@@ -178,6 +178,10 @@ class Sweep(Strict):
     """cells: repeat cells in one deployment; deployments: repeat deployments with all their cells, so that
     repetitions also differ in deployment conditions such as nodes
     """
+    order: Literal["random", "blocks"] = "random"
+    """blocks: repeat deployments, one repetition after another; each is a block, which measures all
+    deployments once in random order
+    """
     seed: Annotated[int | None, replace(units.SEED, null="another one for each run")] = None
     """seed for the order of deployments, the order of cells in each, and the pair of each deployment; null:
     each run draws another order, and records its seed
@@ -195,7 +199,14 @@ class Sweep(Strict):
     scale: Scale | None = None
     """how the sweep was scaled; the workflow's key `scale` sets it"""
 
+    @property
+    def repeated(self) -> Literal["cells", "deployments"]:
+        """What is repeated: `repeat`, and in blocks always deployments."""
+        return "deployments" if self.order == "blocks" else self.repeat
+
     def _faults(self) -> Iterator[Fault]:
+        if self.order == "blocks" and self.repetitions == 1:
+            yield ("repetitions",), "one block", "2 or more with order: blocks"
         # Such a sweep, from a mistyped or forgotten key, would measure a single cell of defaults.
         if not selected_parameters(self.parameters):
             example = "such as parameters: {streams: [1, 4, 16]}"
@@ -277,7 +288,12 @@ class Grid:
     @cached_property
     def priorities(self) -> Mapping[str, int]:
         """Priority of each deployment in shuffled order; the highest runs first, as with Snakemake's jobs."""
-        order = sorted(self.deployments, key=lambda path: _shuffled(self.seed, path))
+        in_blocks = self.sweep.order == "blocks"
+
+        def key(path: str) -> tuple[int, bytes]:
+            return -self._held[path][0].repetition * in_blocks, _shuffled(self.seed, path)
+
+        order = sorted(self.deployments, key=key)
         return {path: priority for priority, path in enumerate(order, start=1)}
 
     @cached_property
@@ -286,7 +302,10 @@ class Grid:
 
         A deployment that may run in several places tries first the one at its number, modulo their count. Deployments
         thus use all places equally, and repetitions of a setting use different ones. All runs have the same numbers.
+        All deployments of a block have the same number, so that differences of places cancel in it.
         """
+        if self.sweep.order == "blocks":
+            return {path: cells[0].repetition - 1 for path, cells in self._held.items()}
 
         def key(path: str) -> tuple[bytes, int]:
             first = self._held[path][0]
@@ -435,7 +454,7 @@ def _without(axes: Values, excludes: Sequence[Values]) -> dict[tuple[Value, ...]
 def _cells(
     points: Iterable[tuple[Value, ...]], names: Sequence[str], defaults: Parameters, sweep: Sweep
 ) -> Iterator[Cell]:
-    split = sum(name in DEPLOYMENT for name in names)
+    split = sum(name not in CELL for name in names)
     deployments: dict[tuple[Value, ...], list[Point]] = {}
     settings: dict[tuple[Value, ...], Point] = {}
     for values in points:
@@ -443,7 +462,7 @@ def _cells(
         if ours not in deployments:
             named = MappingProxyType(dict(zip(names[:split], ours, strict=True)))
             numbers = range(1, sweep.repetitions + 1)
-            deployments[ours] = [Point(_deployment_path(named, n, sweep.repeat), named) for n in numbers]
+            deployments[ours] = [Point(_deployment_path(named, n, sweep.repeated), named) for n in numbers]
         if theirs not in settings:
             named = MappingProxyType(dict(zip(names[split:], theirs, strict=True)))
             settings[theirs] = Point(_path(named), named)
@@ -455,9 +474,8 @@ def _cells(
 
 def cell_paths(axes: Mapping[str, Value], repeat: str) -> tuple[str, str]:
     """Return the paths of a cell's deployment and of the cell within it, for the sweep's `repeat`."""
-    deployed = {name: value for name, value in axes.items() if name in DEPLOYMENT}
-    cell = {name: value for name, value in axes.items() if name not in (*DEPLOYMENT, REPETITION)}
-    cell[REPETITION] = axes[REPETITION]
+    deployed = {name: value for name, value in axes.items() if name not in (*CELL, REPETITION)}
+    cell = {name: value for name, value in axes.items() if name not in deployed}
     return _deployment_path(deployed, axes[REPETITION], repeat), _path(cell)
 
 

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from tpcsweep.sweeps.parameters import DeploymentParameters, Strict, Value
+from tpcsweep.sweeps import units
+from tpcsweep.sweeps.parameters import DeploymentParameters, Strict, Text, Value, Word
 
 if TYPE_CHECKING:
     from tpcsweep.sweeps.sweep import Grid
@@ -23,11 +25,35 @@ PathRule = Annotated[
 ]
 
 
+SettingName = Annotated[Word, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class HostSetting(Strict):
+    """A setting of hosts that the user's shell commands apply, verify and restore: an axis of sweeps."""
+
+    values: dict[Word, Text] = Field(min_length=1, description="command that applies each value of the axis")
+    restore: Text
+    """command that restores the hosts after a deployment, or after a run that was killed"""
+    verify: Text | None = None
+    """command whose output describes the state of the hosts; cells during which it changes are flagged"""
+    timeout: Annotated[float, units.START_TIME] = 300.0
+    """longest time of one of the commands"""
+    settle: Annotated[float, units.SETTLE] = 0.0
+    """pause after a value's command"""
+
+    def digest(self, value: str) -> str:
+        """Return a digest of a value's command; another digest makes its cells stale."""
+        return hashlib.sha256(f"{self.values[value]}\n{self.settle}".encode()).hexdigest()[:16]
+
+
 class Settings(Strict):
     """Common settings of all kinds of testbeds."""
 
     kind: Any
     """the word for this kind of testbed, to which each kind narrows it"""
+    settings: dict[SettingName, HostSetting] = Field(
+        default={}, description="settings of hosts that commands apply: axes of sweeps by their names"
+    )
     simulated: ClassVar[bool] = False
     """Whether cells are computed, many at a time, and never mixed with measured ones."""
     deploy_seconds: ClassVar[float]
@@ -49,6 +75,16 @@ class Settings(Strict):
     def identity(self) -> dict[str, str]:
         """The part of the testbed that a cell's specification contains in addition to its name."""
         return {}
+
+    @property
+    def settings_values(self) -> Mapping[str, Iterable[str]]:
+        """The values of each setting."""
+        return {name: setting.values for name, setting in self.settings.items()}
+
+    def applied_settings(self, wanted: DeploymentParameters) -> dict[str, tuple[str, HostSetting]]:
+        """Return the settings of a deployment, each with its value, in the order of the testbed's file."""
+        values = wanted.model_extra or {}
+        return {name: (values[name], setting) for name, setting in self.settings.items() if name in values}
 
     def conditions(self, _wanted: DeploymentParameters) -> dict[str, Value]:
         """Return unusual measuring conditions of these parameters; a change makes the cells stale.

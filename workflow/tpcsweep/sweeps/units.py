@@ -267,6 +267,7 @@ FIRST_PORT = Quantity(
 )
 START_TIME = Quantity(DURATION, 1, 24 * _HOUR, "pods start within seconds; after a day something is wrong")
 ORPHAN_TIME = Quantity(DURATION, 10, 24 * _HOUR, "a slow API; longer blocks a cluster's nodes")
+SETTLE = Quantity(DURATION, 0, _HOUR, "a kernel uses most settings within seconds")
 TIME_LIMIT = Quantity(
     DURATION, 300, 720 * _HOUR, "a deployment comes up and measures a cell; no cluster's limit"
 )
@@ -275,4 +276,5 @@ DRAWS = Quantity(COUNT, 20, 10_000, "an interval; minutes of computing")
 # Questions for fitted models.
 TARGET = Quantity(RATE, network_path.SMALLEST_BANDWIDTH, 10_000, "that of a path")
 PROBABILITY = Quantity(FRACTION, 0.01, 0.99, "a few hundred cells do not show further tails")
+GAIN = Quantity(FRACTION, 0, 10, "no loss; eleven times as fast")
 RATIO = Quantity(FRACTION, 0.01, 1, "a hundredth of base; base itself")

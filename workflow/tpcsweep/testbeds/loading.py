@@ -12,10 +12,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tpcsweep.common.files import is_file
 from tpcsweep.common.installation import SHIPPED
-from tpcsweep.data.importing.import_settings import Import
+from tpcsweep.data.importing.import_settings import TAKEN, Import
 from tpcsweep.data.places import DATASET, NAME_CHARACTERS, DatasetStudy, load_dataset
 from tpcsweep.sweeps import citation
-from tpcsweep.sweeps.parameters import WORD, AnyText, Strict, Text, selected_parameters
+from tpcsweep.sweeps.parameters import WORD, AnyText, Parameters, Strict, Text, selected_parameters
 from tpcsweep.sweeps.problems import (
     ConfigurationError,
     Problem,
@@ -193,9 +193,13 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> SweepStudy:
     sweep_name, testbed_name = _parts(name, settings, root)
     problems: list[Problem] = []
     sweep = _attempt(problems, lambda: _read("sweep", sweep_name, root))
-    valid_sweep = sweep and _attempt(problems, lambda: validated(Sweep, sweep.content, sweep.shown))
-    testbed = _attempt(problems, lambda: _read("testbed", testbed_name, root))
-    on = testbed and _attempt(problems, lambda: _testbed(testbed, root))
+    of_testbed: list[Problem] = []
+    testbed = _attempt(of_testbed, lambda: _read("testbed", testbed_name, root))
+    on = testbed and _attempt(of_testbed, lambda: _testbed(testbed, root))
+    any_setting = not testbed or "settings" in testbed.content  # if the testbed is wrong
+    known = {"settings": on.settings_values if on else None if any_setting else {}}
+    valid_sweep = sweep and _attempt(problems, lambda: validated(Sweep, sweep.content, sweep.shown, known))
+    problems += of_testbed
     cited = _attempt(problems, lambda: citation.read_in(root))
     raise_any(problems)
     assert sweep and valid_sweep and testbed and on
@@ -277,7 +281,12 @@ def _testbed(file: _File, root: Path) -> Testbed:
         given = quoted(kind) if "kind" in content else "nothing"
         meant = kind if isinstance(kind, str) else given
         raise refused("kind", given, suggest(meant, KINDS), file.shown)
-    return validated(KINDS[kind], content, file.shown)
+    testbed = validated(KINDS[kind], content, file.shown)
+    allowed = "a name that is no parameter and no variable of datasets"
+    taken = {*TAKEN, *Parameters.model_fields, "deployment"}
+    wrong = (name for name in testbed.settings if name in taken)
+    raise_any(Problem("settings", name, allowed, file.shown) for name in wrong)
+    return testbed
 
 
 def _with_bases(file: _File, root: Path) -> list[_File]:

@@ -17,7 +17,7 @@ from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import IMPORTED, SIMULATED
 from tpcsweep.data.scatter import run_to_run
 from tpcsweep.data.tables import FAILED, NOT_MEASURED, WITHOUT, observations
-from tpcsweep.sweeps.parameters import CELL, DEPLOYMENT
+from tpcsweep.sweeps.parameters import CELL
 from tpcsweep.sweeps.sweep import REPETITION
 
 FULL = 0.95  # goodput over the path's bandwidth from which the path counts as full; headers take the rest
@@ -101,7 +101,7 @@ class CellTable:
         return {name: row[name] for name in self._places(without)}
 
     def _deployments(self, rows: pd.DataFrame, along: str) -> NDArray[np.int64]:
-        names = [name for name in self.axes if name in DEPLOYMENT and name != along]
+        names = [name for name in self.axes if name not in (*CELL, along)]
         return np.asarray(rows.groupby([*names, "run", *[REPETITION] * self.redeployed]).ngroup())
 
     def _places(self, without: Iterable[str]) -> list[str]:

@@ -34,7 +34,7 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
     observations = observe(summary)
     model = fits.best(observations)
     points = summary[["throughput"]].isel({REPETITION: 0}, drop=True)
-    names = [str(name) for name in points.coords if name in Parameters.model_fields]
+    names = [str(name) for name in points.coords if name in {*Parameters.model_fields, *points.dims}]
     fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
     planner = anchor(fits.formulas, observe(summary, EVERY))
     plans = _plans(planner, observations)

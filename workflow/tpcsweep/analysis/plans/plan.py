@@ -19,7 +19,7 @@ from tpcsweep.analysis.models.predictor import Domain, Predictor, interval
 from tpcsweep.analysis.plans.question import PROBABILITY, Given, Question
 from tpcsweep.common.numbers import plain, short
 from tpcsweep.sweeps.parameters import KNOBS, Parameters, Value, value_text
-from tpcsweep.sweeps.problems import ConfigurationError, Problem, refused, validated
+from tpcsweep.sweeps.problems import ConfigurationError, Problem, refused
 
 BEYOND = 4.0
 """Factor on the largest measured values at which the search for an unreachable target ends."""
@@ -204,7 +204,8 @@ def plan(
 
     Raises ConfigurationError if a value has the wrong kind, or a parameter is missing or unknown.
     """
-    question = validated(Question, {"target": target, "probability": probability, **fixed})
+    content = {"target": target, "probability": probability, **fixed}
+    question = Question.asked(content, model.domain.words)
     wanted, sure, given = question.target, question.probability, question.given
     if wanted is None:
         raise refused("target", "nothing", 'this key is needed, such as "100 Gbit/s"')
@@ -306,7 +307,8 @@ def _refuse(domain: Domain, fixed: Given) -> None:
     problems = []
     vary = [*domain.ranges, *(name for name, words in domain.words.items() if len(words) > 1)]
     for name in vary:
-        if name in Parameters.model_fields and name not in KNOBS and name not in fixed:
+        known = name in Parameters.model_fields or name in domain.words
+        if known and name not in KNOBS and name not in fixed:
             allowed = f"this key is needed, for {name} varies in the data: {values_text(name, domain)}"
             problems.append(Problem(name, "nothing", allowed))
     for name, value in fixed.items():

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans from fitted models: settings for a target throughput, and cells to measure next."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import Selection, Value, selected_parameters
+from tpcsweep.sweeps.problems import validated
 
 PROBABILITY = 0.95
 
@@ -24,6 +25,11 @@ class Question(Selection):  # type: ignore[misc, valid-type]
     probability: Annotated[float, units.PROBABILITY] = Field(
         default=PROBABILITY, description="how surely one measurement is to reach the target"
     )
+
+    @classmethod
+    def asked(cls, content: Mapping[str, Any], words: Mapping[str, Iterable[str]]) -> Self:
+        """Return a question; `words` are those of the fitted cells, and values of settings are among them."""
+        return validated(cls, content, context={"settings": words})
 
     @property
     def given(self) -> Given:

@@ -25,7 +25,7 @@ from tpcsweep.common.numbers import between, short
 from tpcsweep.data.opening import load
 from tpcsweep.data.variables import TABLES, Variable
 from tpcsweep.sweeps.parameters import KNOBS, value_text
-from tpcsweep.sweeps.problems import ConfigurationError, Problem, validated
+from tpcsweep.sweeps.problems import ConfigurationError, Problem
 from tpcsweep.sweeps.units import FRACTION, RATE, show
 
 FORMAT = 1
@@ -83,8 +83,8 @@ def check_question(dataset: Path, content: Mapping[str, Any], recommendations: b
 
     Raises ConfigurationError, and NothingMeasuredError.
     """
-    question = validated(Question, content)
     observations = observe(load(dataset), EVERY)
+    question = Question.asked(content, observations.words)
     problems = []
     for name, word in question.given.items():
         if isinstance(word, str) and name in observations.frame:
@@ -105,8 +105,8 @@ def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], rec
 
     `content` has the fields of `Question`. Raises the errors of `check_question`, and SavedError.
     """
-    question = validated(Question, content)
     saved, observations = read_fits(models), observe(load(dataset), EVERY)
+    question = Question.asked(content, observations.words)
     model = anchor(saved.formulas, observations)
     planned = None
     if question.target is not None:
@@ -129,7 +129,8 @@ def recommend(
     data; a given `rtt` is added. Targets are 50, 80, 90 and 95 % of the path's bandwidth (of the largest predicted
     throughput if the bandwidth is unknown), and `target`.
     """
-    question = validated(Question, {"target": target, "probability": probability, **fixed})
+    content = {"target": target, "probability": probability, **fixed}
+    question = Question.asked(content, model.domain.words)
     given, sure = dict(question.given), question.probability
     places = {*(rtts or spaced_rtts(model)), *([] if question.rtt is None else [float(question.rtt)])}
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}

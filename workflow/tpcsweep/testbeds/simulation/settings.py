@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import AnyText, Text, Word
+from tpcsweep.sweeps.problems import Fault
 from tpcsweep.sweeps.testbed_settings import Settings
 from tpcsweep.testbeds.simulation.physics import Physics
 
@@ -46,8 +48,12 @@ class Simulation(Settings):
     parameters: Physics
     """parameters of servers, set-up and path"""
 
+    def _faults(self) -> Iterator[Fault]:
+        if self.settings:
+            yield ("settings",), "commands", "nothing: no host is measured"
+
     @property
     def identity(self) -> dict[str, str]:
         """A digest of all settings that cells are computed from; another digest makes cells stale."""
-        text = self.model_dump_json(exclude={"base", "memory", "tools", "encryption"})
+        text = self.model_dump_json(exclude={"base", "memory", "tools", "encryption", "settings"})
         return {"digest": hashlib.sha256(text.encode()).hexdigest()[:16]}

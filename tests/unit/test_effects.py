@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Effects of settings inside blocks, on datasets whose effects are known."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner
+from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects
+from tpcsweep.cli.group import main
+from tpcsweep.data import folding
+from tpcsweep.sweeps.problems import ConfigurationError
+
+from tests.support import synthetic
+from tests.support.blocks import made_up
+
+
+def overall(found: BlockEffects, value: str, measure: str = "throughput") -> Row:
+    [row] = [row for row in found.rows if (row.value, row.axis, row.measure) == (value, "", measure)]
+    return row
+
+
+def says_anything(found: BlockEffects) -> bool:
+    return any(row.differs or row.axis or row.verdict == "gain" for row in found.rows)
+
+
+def test_settings_without_effect_are_seldom_said_to_have_one() -> None:
+    """A rate of 5 % says something in more than 14 of 120 families in one of 1000 tries."""
+    gains = {"stock": 0.0, "same": 0.0, "again": 0.0}
+    wrong = sum(says_anything(block_effects(made_up(gains, 5, seed), "tuning")) for seed in range(120))
+    assert wrong <= 14
+
+
+def test_verdicts_follow_the_effects() -> None:
+    found = block_effects(made_up({"stock": 0.0, "fq": 0.3, "rmem": 0.0}, 6, seed=1), "tuning")
+    assert found.verdict == "gain"
+    assert [overall(found, value).verdict for value in ("fq", "rmem")] == ["gain", "less"]
+    row = overall(found, "fq")
+    assert row.low < 1.3 < row.high
+    assert row.blocks == 6
+    # Drift of 20 % between blocks cancels.
+    assert row.high / row.low < 1.1
+    assert not overall(found, "fq", "cpu").differs
+    assert {row.axis for row in found.rows} == {""}
+
+
+def test_an_effect_near_the_wanted_gain_needs_more_blocks() -> None:
+    few = block_effects(made_up({"stock": 0.0, "fq": 0.16}, 3, seed=2, luck=0.05), "tuning")
+    row = overall(few, "fq")
+    assert (few.verdict, row.verdict) == ("undecided", "undecided")
+    assert row.further_blocks is not None
+    more = [
+        block_effects(made_up({"stock": 0.0, "fq": 0.16}, 3 + row.further_blocks, seed, luck=0.05), "tuning")
+        for seed in range(20)
+    ]
+    assert np.mean([found.verdict == "gain" for found in more]) > 0.5
+
+
+def test_an_effect_that_depends_on_streams_has_a_row_for_each_value() -> None:
+    found = block_effects(made_up({"stock": 0.0, "fq": 0.0}, 8, seed=3, many_streams=0.4), "tuning")
+    rows = {row.at: row for row in found.rows if row.axis == "streams"}
+    assert list(rows) == ["1", "4", "16"]
+    assert [rows[at].verdict for at in rows] == ["less", "less", "gain"]
+    assert not [row for row in found.rows if row.axis == "rtt"]
+
+
+def test_any_value_is_the_reference_and_gaps_are_named() -> None:
+    summary = made_up({"stock": 0.0, "fq": 0.3}, 5, seed=4)
+    summary["throughput"][0, 0, 0, 2] = np.nan
+    found = block_effects(summary, "tuning", reference="fq")
+    row = overall(found, "stock")
+    assert (row.verdict, row.blocks) == ("less", 5)
+    assert row.low < 1 / 1.3 < row.high
+    assert found.notes == ["stock: 5 of 30 pairs are in blocks or cells with gaps, and not used"]
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "problem"),
+    [
+        ({}, {"setting": "tunin"}, "tuning? one of tuning, rtt, streams"),
+        ({}, {"reference": "stok"}, "stock? one of stock, fq"),
+        ({"repeat": "cells"}, {}, "order: blocks"),
+        ({"testbed_kind": "simulation"}, {}, "a simulated dataset"),
+    ],
+)
+def test_datasets_without_blocks_are_refused(change: Any, asked: Any, problem: str) -> None:
+    summary = made_up({"stock": 0.0, "fq": 0.3}, 3, seed=0).assign_attrs(change)
+    with pytest.raises(ConfigurationError) as error:
+        block_effects(summary, **{"setting": "tuning"} | asked)
+    assert problem in str(error.value)
+    one = made_up({"stock": 0.0, "fq": 0.3}, 1, seed=0)
+    with pytest.raises(ConfigurationError, match="2 blocks or more"):
+        block_effects(one, "tuning")
+
+
+def written(folder: Path, summary: xr.Dataset) -> Path:
+    """Write a dataset of blocks as the workflow does, with throughput as told."""
+    axes = {str(name): summary[name].values.tolist() for name in ("tuning", "rtt", "streams", "repetition")}
+    folded = folding.fold(synthetic.write_sweep(folder, axes), axes)
+    folded.summary["throughput"][:] = summary["throughput"].values
+    folded.summary.attrs["repeat"] = "deployments"
+    folding.write(folded, folder / "dataset.nc")
+    return folder / "dataset.nc"
+
+
+@pytest.mark.parametrize(("gain", "code"), [(0.4, 0), (0.0, 1), (0.095, 3)])
+def test_the_command_exits_by_the_verdict(tmp_path: Path, gain: float, code: int) -> None:
+    file = written(tmp_path, made_up({"stock": 0.0, "fq": gain}, 4, seed=5))
+    asked = ["effects", str(file), "--of", "tuning", "--reference", "stock", "--at-least", "10%"]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == code, done.output
+    words = {0: "gain of at least 10 %", 1: "less than 10 %", 3: "more blocks would decide"}
+    assert words[code] in " ".join(done.output.split())
+    content = json.loads(CliRunner().invoke(main, [*asked, "--json"]).output)
+    assert content["verdict"] == {0: "gain", 1: "less", 3: "undecided"}[code]
