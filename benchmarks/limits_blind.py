@@ -37,7 +37,7 @@ from tpcsweep.testbeds.netns.site import NetnsSite
 from benchmarks.limits_cells import Draw, Group, close, far, text
 from tests.support.sites import cell, site_of
 
-SEED = 291126
+SEED = 20261129
 SECONDS = 4.0
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from click.testing import CliRunner
-from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects, holm
 from tpcsweep.cli.group import main
 from tpcsweep.data import folding
 from tpcsweep.sweeps.problems import ConfigurationError
@@ -32,6 +34,15 @@ def test_settings_without_effect_are_seldom_said_to_have_one() -> None:
     gains = {"stock": 0.0, "same": 0.0, "again": 0.0}
     wrong = sum(says_anything(block_effects(made_up(gains, 5, seed), "tuning")) for seed in range(120))
     assert wrong <= 14
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_p_values_are_corrected_as_statsmodels_does(values: list[float]) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    theirs = multipletests(values, method="holm")[1]
+    assert holm(np.array(values), np.full(len(values), 1 / len(values))) == pytest.approx(theirs)
 
 
 def test_verdicts_follow_the_effects() -> None:
