@@ -39,6 +39,8 @@ KEYS = """() => {
   return { begun, from, at, label, focused, panel, opened, command, line, address: location.hash,
     back: document.activeElement.getAttribute("href") };
 }"""
+EDGED = """() => [...document.querySelectorAll("#picture [data-mark=text] text")]
+  .map(text => [getComputedStyle(text).fill, getComputedStyle(text).stroke]).filter(([, edge]) => edge !== "none")"""
 LAYOUT = """() => ({
   wide: document.scrollingElement.scrollWidth, cells: document.querySelectorAll("#picture a").length })"""
 SHOWN = """() => {
@@ -94,7 +96,9 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = folder / "index.html"
     summary = folded.summary.assign_attrs(again)
     masks = flag_masks(summary)
-    summary["flags"].loc[{"rtt": 5.0, "streams": 1}] = masks["not_steady"]
+    doubted = {"rtt": 5.0, "streams": 1}
+    summary["flags"].loc[doubted] = masks["not_steady"]
+    summary["throughput_high"].loc[doubted] = 2 * summary["throughput"].loc[doubted]  # pale, too
     for limit, share in (("window", 0.7), ("bandwidth", 0.3)):
         summary[f"share_{limit}"] = xr.full_like(summary["throughput"], share)
     observations, models = observe(summary), {name: MODELS[name] for name in ("usl", "constant")}
@@ -153,6 +157,18 @@ def test_a_link_leads_to_a_cell_in_a_view(first_page: Path) -> None:
         heading = visit.run("document.querySelector('#cell h2').textContent")
         assert heading == "origins 2, cores 1, RTT 20 ms, streams 4"
         assert visit.run("document.querySelector('#choices input:checked').value") == "value"
+
+
+def test_a_link_to_a_cell_shows_it_on_a_phone(first_page: Path) -> None:
+    with visiting(first_page, PHONE, link="#cell=2,1,20%20ms,4") as visit:
+        assert visit.run("document.getElementById('cell').getBoundingClientRect().top / innerHeight") < 0.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_numbers_of_pale_and_hatched_cells_can_be_read(first_page: Path, dark: bool) -> None:
+    with visiting(first_page, link="#view=limit", dark=dark) as visit:
+        edged = visit.run(EDGED)
+    assert len(edged) == 4 and all(text != edge for text, edge in edged)
 
 
 def test_a_target_is_answered_on_the_page(seen: dict[str, Any]) -> None:

@@ -29,13 +29,14 @@ from tpcsweep.data.labels import STATUS, flag_masks
 from tpcsweep.data.places import LIVE_PAGE, RUN_UNDER_WAY
 from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
 from tpcsweep.pages import making
-from tpcsweep.pages.content import page_content
+from tpcsweep.pages.content import dataset_facts, page_content
 from tpcsweep.pages.figures import limits
 from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.pages.figures.panels import as_table, as_text
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
-from tpcsweep.pages.rendering import LIBRARIES, as_json, percent, render
+from tpcsweep.pages.rendering import LIBRARIES, as_json, percent, period, render
+from tpcsweep.pages.series import cell_series
 
 from tests.support.large import large
 from tests.support.projects import study_of
@@ -141,6 +142,31 @@ def test_the_answer_names_what_fills_the_path(folded: Folded, summary: xr.Datase
         "limits 6 of 12 cells: it takes 0.5 cores for each Gbit/s; measured: at most 0.4"
         in content(folded, summary)["answer"]
     )
+    # A cell at the path's rate counts like in the findings, and simulated rates are not called measured.
+    summary["throughput"].loc[{**far, "streams": 4}] = 0.96
+    simulated = content(folded, summary.assign_attrs(testbed_kind="simulation"))
+    assert "limits 6 of 12 cells" in simulated["answer"] and "simulated: at most 0.96" in simulated["answer"]
+
+
+def test_the_first_lines_have_every_setting_that_no_axis_varies(summary: xr.Dataset) -> None:
+    summary["duration"][:] = 9.0
+    one = dataset_facts(summary.isel(rtt=0, cores=1, streams=2))["settings"]
+    assert {"RTT 5 ms", "cores: 2", "streams 4", "origins 1", "cells of 9 s"} <= {*one}
+    summary["duration"][0] = 76.4
+    told = dataset_facts(summary)["settings"]
+    assert "cells of 9 to 76 s" in told and not any("RTT" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        ("2026-11-29T10:53:07Z", "2026-11-29 10:53"),
+        ("2026-11-29T11:02:07Z", "2026-11-29 10:53 to 11:02"),
+        ("2026-11-30T00:02:07Z", "2026-11-29 10:53 to 2026-11-30 00:02"),
+    ],
+)
+def test_a_period_says_nothing_twice(end: str, text: str) -> None:
+    assert period("2026-11-29T10:53:01Z", end) == text
 
 
 def test_an_effect_is_the_mean_over_settings_with_its_interval(summary: xr.Dataset) -> None:
@@ -273,6 +299,14 @@ def test_a_series_is_kept_as_means(folded: Folded) -> None:
     assert made["step"] * made["points"] == pytest.approx(float(folded.samples.time[-1]))
     again = levels / 254 * np.array(made["top"], float)[:, None]
     assert np.nanmax(np.abs(again - goodput)) <= np.nanmax(goodput) / 150
+    # Simulated samples are rare and not equally spaced.
+    times = [0.2, 0.4, 0.8, 1.6]
+    rare = folded.samples.isel(time=slice(4)).assign_coords(time=times)
+    series = cell_series(folded.summary, rare)
+    assert series["points"] * series["step"] == pytest.approx(1.6) and series["step"] == pytest.approx(0.2)
+    made = series | series["quantities"][0]
+    levels = np.frombuffer(base64.b64decode(made["bytes"]), np.uint8).reshape(CELLS, made["points"])
+    assert (levels[:, [0, 1, 2, 3, 4, 7]] == levels[:, [0, 1, 3, 3, 7, 4]]).all()
 
 
 def test_libraries_are_those_of_the_lock() -> None:
@@ -310,9 +344,15 @@ def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
 
 def test_every_flag_that_occurs_is_counted(folded: Folded, summary: xr.Dataset) -> None:
     summary["flags"][:] = sum(flag_masks(summary).values())
-    doubts = content(folded, summary)["doubts"]
+    made = content(folded, summary)
+    doubts = made["doubts"]
     grades = sorted((flag.grade for flag in FLAGS.values()), key=["invalid", "warning", "note"].index)
     assert [(doubt["count"], doubt["grade"]) for doubt in doubts] == [(CELLS, grade) for grade in grades]
+    # A cell's flags have the same names and order.
+    told = [f"{flag['grade']}: {flag['words']}" for flag in made["data"]["flags"]]
+    assert told == [
+        each.get_text() for each in parsed(render("page", **made)).select("#h-doubts ~ div .grade")
+    ]
 
 
 def test_sweeps_and_comparisons_are_listed_unreadable_ones_too(folded: Folded, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies) -> str:
         return f"The path{rate} limits every cell{cells.kind} ({judged.sum()})."
     names, counts = np.unique(cells.limit[below].astype(str), return_counts=True)
     limit = str(names[counts.argmax()])
-    held = below & (cells.limit == limit)
+    held = judged & (cells.limit == limit)
     text = next(_numbers(limit, held, judged, summary, cells), "")
     if not text:
         text = f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} cells{cells.kind}"
@@ -72,8 +72,8 @@ def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: C
             where = [cells.value(name, int(cells.places[name][best])) for name in cells.several()]
             yield (
                 f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} cells{cells.kind}: it takes "
-                f"{each} cores for each Gbit/s{need}; measured: at most {short(cells.throughput[best], 2)} Gbit/s, "
-                f"with {', '.join(where)}"
+                f"{each} cores for each Gbit/s{need}; {_made(summary)}: at most {short(cells.throughput[best], 2)} "
+                f"Gbit/s, with {', '.join(where)}"
             )
 
 
@@ -99,7 +99,7 @@ def _window(held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells, path: f
     yield (
         f"At RTT {value_text('rtt', worst)}, TCP's window of {value_text('tcp_buffer', int(size))} limits "
         f"{share}: {int(np.ceil(needed / size))} streams, or one with "
-        f"{_mebibytes(needed)}, fill {value_text('bandwidth', path)} if nothing else limits; measured: "
+        f"{_mebibytes(needed)}, fill {value_text('bandwidth', path)} if nothing else limits; {_made(summary)}: "
         f"{count} {'stream' if count == 1 else 'streams'} {short(cells.throughput[best], 2)} Gbit/s"
     )
 
@@ -118,6 +118,10 @@ def _only(values: Floats) -> float | None:
 
 def _mebibytes(size: float) -> str:
     return f"{short(size / 2**20, 2)} MiB"
+
+
+def _made(summary: xr.Dataset) -> str:
+    return "simulated" if summary.attrs["testbed_kind"] == "simulation" else "measured"
 
 
 def _capital(text: str) -> str:

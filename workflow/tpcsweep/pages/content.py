@@ -49,7 +49,20 @@ _SHOWN = (
 _NOT_MEASURED, _OK, _FAILED, _OUTSIDE = range(4)
 """States of a setting on the page: those of a cell, and outside of the sweep."""
 _OF_CLAIMS = ("published", "source", "verdict", "reason")
-_SETTINGS = ("bandwidth", "tcp_buffer", "file_size", "tool", "copy_mode", "mtu", "congestion_control")
+_SETTINGS = {
+    "bandwidth": "path {}",
+    "rtt": "RTT {}",
+    "origins": "origins {}",
+    "cores": "cores: {}",
+    "streams": "streams {}",
+    "tcp_buffer": "TCP buffer {}",
+    "file_size": "files of {}",
+    "tool": "{}",
+    "copy_mode": "{}",
+    "mtu": "MTU {}",
+    "congestion_control": "{}",
+}
+"""Settings in the page's first lines, with their words."""
 _FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
@@ -104,14 +117,13 @@ def _page_data(
 ) -> PageData:
     dimensions = [str(name) for name in summary["throughput"].dims]
     places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True))
+    masks = flag_masks(summary)
     return {
         "axes": [_axis(summary[name]) for name in dimensions],
         "x": -1 if places.x is None else dimensions.index(places.x),
         "y": -1 if places.y is None else dimensions.index(places.y),
         "columns": -1 if places.columns is None else dimensions.index(places.columns),
-        "flags": [
-            {**_flag(flag), "mask": mask} for flag, mask in flag_masks(summary).items() if flag in FLAGS
-        ],
+        "flags": [{**_flag(flag), "mask": masks[flag]} for flag in _worst_first() if flag in masks],
         "limits": [
             (LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name])
             for name, meaning in LIMITS.items()
@@ -208,20 +220,16 @@ def _origin(summary: xr.Dataset) -> str:
 
 def _settings(summary: xr.Dataset) -> list[str]:
     """Return the settings that all cells share and the length of cells, for one line; axes name the others."""
-    fixed = {
-        name: value_text(name, summary[name].item())
-        for name in _SETTINGS
+    fixed = [
+        words.format(value_text(name, summary[name].item()))
+        for name, words in _SETTINGS.items()
         if name in summary.coords and not summary[name].ndim
-    }
-    names = {
-        "bandwidth": "path {}",
-        "tcp_buffer": "TCP buffer {}",
-        "file_size": "files of {}",
-        "mtu": "MTU {}",
-    }
+    ]
     lengths = summary["duration"].values if "duration" in summary else np.array([])
-    length = f"cells of {short(float(np.nanmedian(lengths)), 2)} s" if np.isfinite(lengths).any() else ""
-    return [*filter(None, (*(names.get(name, "{}").format(text) for name, text in fixed.items()), length))]
+    if not np.isfinite(lengths).any():
+        return fixed
+    ends = dict.fromkeys(short(float(end(lengths)), 2) for end in (np.nanmin, np.nanmax))
+    return [*fixed, f"cells of {' to '.join(ends)} s"]
 
 
 def _axis(values: xr.DataArray) -> Axis:
@@ -335,8 +343,11 @@ def _distinct(texts: Sequence[str]) -> Distinct:
 
 def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
     counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
-    worst_first = sorted(FLAGS, key=lambda flag: -GRADES.index(FLAGS[flag].grade))
-    return [{**_flag(flag), "count": counts[flag]} for flag in worst_first if counts[flag]]
+    return [{**_flag(flag), "count": counts[flag]} for flag in _worst_first() if counts[flag]]
+
+
+def _worst_first() -> list[str]:
+    return sorted(FLAGS, key=lambda flag: -GRADES.index(FLAGS[flag].grade))
 
 
 def _flag(flag: str) -> FlagWords:

@@ -33,6 +33,14 @@ def minute(moment: str) -> str:
     return moment[:16].replace("T", " ")
 
 
+def period(start: str, end: str) -> str:
+    """Return two ISO 8601 times for people, without what the second repeats."""
+    first, last = minute(start), minute(end)
+    if first == last:
+        return first
+    return f"{first} to {last[11:] if first[:10] == last[:10] else last}"
+
+
 def percent(part: int, whole: int) -> str:
     """Return a percentage for people; a small part of a large number is not 0."""
     return "< 1" if 0 < 200 * part <= whole else f"{100 * part / max(whole, 1):.0f}"
@@ -51,5 +59,11 @@ def libraries() -> Markup:
     return Markup("\n".join(scripts).replace("</script", "<\\/script"))  # noqa: S704
 
 
-_TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
+_TEMPLATES.filters |= {
+    "minute": minute,
+    "period": period,
+    "percent": percent,
+    "short": short,
+    "as_json": as_json,
+}
 _TEMPLATES.globals["libraries"] = libraries

@@ -36,6 +36,7 @@ _QUANTITIES = {
 
 def cell_series(summary: xr.Dataset, samples: xr.Dataset) -> Series:
     """Return each cell's samples as bytes: means over equal times, scaled from zero to the cell's maximum."""
+    samples = _at_equal_times(samples)
     cells, times = summary["throughput"].size, samples.sizes.get("time", 0)
     names = [name for name in _QUANTITIES if name in samples]
     budget = SERIES_BYTES // max(cells, 1)
@@ -55,6 +56,18 @@ def cell_series(summary: xr.Dataset, samples: xr.Dataset) -> Series:
         "quantities": [each for each in coded if each is not None],
         "absent": _NO_SAMPLES,
     }
+
+
+def _at_equal_times(samples: xr.Dataset) -> xr.Dataset:
+    """Return the samples at equal times; each lasts from the time before it, as simulated ones do for longer."""
+    if samples.sizes.get("time", 0) < 2:
+        return samples
+    ends = samples["time"].values
+    step = np.diff(ends, prepend=0.0).min()
+    equal = np.arange(1, round(ends[-1] / step) + 1) * step
+    if len(equal) == len(ends):
+        return samples
+    return samples.isel(time=np.searchsorted(ends, equal - step / 2)).assign_coords(time=equal)
 
 
 def _quantity(

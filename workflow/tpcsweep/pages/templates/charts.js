@@ -7,6 +7,7 @@ const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches, ink = c
 /** @param {string[]} texts */
 const widest = texts => Math.min(150, 7 * d3.max(texts, text => text.length));
 const SEVERAL = 20; // values of an axis beyond which its ticks and the numbers of its cells are thinned out
+const PALE = .6; // opacity of a cell with a wide interval
 const LEGEND = { style: { fontSize: "12px" } };
 const SERIES = { marginLeft: 52, marginRight: 12, marginTop: 22, marginBottom: 30, style: { fontSize: "12px" } };
 
@@ -95,12 +96,14 @@ function drawMap(rows, places, box, show) {
   const half = row => row.high === null || !row.mean ? null : (row.high - row.low) / 2 / row.mean;
   const spread = row => half(row) === null ? "" : `±${d3.format(".0f")(100 * half(row))} %`;
   const mark = (list, about) => Plot.cell(list, { ...at, pointerEvents: "none", ...about });
+  const isPale = row => half(row) > .25, paper = getComputedStyle(box).getPropertyValue("--paper");
+  const inkOf = row => { const colour = scale.apply(fill(row)); return ink(isPale(row) ? d3.interpolateRgb(paper, colour)(PALE) : colour); };
   const marks = [
-    Plot.cell(known, { ...at, fill, fillOpacity: row => half(row) > .25 ? .6 : 1, ...linked }),
+    Plot.cell(known, { ...at, fill, fillOpacity: row => isPale(row) ? PALE : 1, ...linked }),
     Plot.cell(rows.filter(row => row.mean === null), { ...at, fill: "url(#none)", ...linked }),
     ...["warning", "invalid"].map((grade, nth) => mark(known.filter(row => row.grade === nth + 2), { fill: `url(#${grade})` })),
     ...written ? [Plot.text(known, { ...channels, y: value(places.y), pointerEvents: "none", fontSize: room < 46 ? 10 : 12, fontWeight: 600, lineHeight: 1.05,
-      fill: row => half(row) > .25 && !isDark() ? "#111" : ink(scale.apply(fill(row))), stroke: row => row.grade > 1 ? (ink(scale.apply(fill(row))) === "#111" ? "#fff" : "#111") : "none", strokeWidth: 2,
+      fill: inkOf, stroke: row => row.grade > 1 ? (inkOf(row) === "#111" ? "#fff" : "#111") : "none", strokeWidth: 2,
       text: row => [[show === "limit" && row.limit >= 0 && room >= 52 ? limits[row.limit][3] : "", { fitted: points.fitted, ratio: points.ratio }[show]?.[row.point] ?? points.value[row.point]].filter(Boolean).join(" "), show === "ratio" || show === "fitted" ? "" : spread(row)].filter(Boolean).join("\n") })] : [],
     tips(rows, { ...channels, y: value(places.y) }),
   ];
@@ -128,7 +131,7 @@ function drawSeries(cell, about, width) {
     const isGoodput = title === "goodput", limit = isGoodput ? about.path : title === "CPU" ? about.quota : null, most = d3.max(all, one => one.value);
     const high = 1.08 * Math.max(most, isGoodput && about.high || 0, limit && limit < 4 * most ? limit : 0) || 1;
     const chart = plot({ ...SERIES, width, height: isGoodput ? 200 : 120,
-      x: { domain: [0, end], label: "s", ticks: 6 }, y: { domain: [0, high], label: `${title} (${held[0].units || "1"})`, grid: true, ticks: 4 },
+      x: { domain: [0, end], label: "s", ticks: 6 }, y: { domain: [0, high], label: `${title} (${held[0].units || "1"})`, grid: true, ticks: isGoodput ? 4 : 3 },
       color: { domain: ["goodput", "source", "destination", "client", "RTT", "retransmits"], range: ["var(--accent)", "var(--accent)", "var(--mark)", "var(--soft)", "var(--accent)", "var(--accent)"] },
       ariaLabel: `${title} over ${end.toFixed(0)} s, at most ${d3.format(".3~g")(most)} ${held[0].units}`,
       marks: [

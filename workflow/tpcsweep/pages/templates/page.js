@@ -232,4 +232,7 @@ addEventListener("hashchange", () => { read(); show(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 let width = innerWidth;
 addEventListener("resize", () => { if (width !== innerWidth) { width = innerWidth; draw(); } });
-requestAnimationFrame(() => setTimeout(draw)); // text is painted before charts are made
+requestAnimationFrame(() => setTimeout(() => { // text is painted before charts are made
+  draw();
+  if (state.cell && getComputedStyle(find("cell")).position === "static") toPanel(); // a link to a cell opens below the picture
+}));
