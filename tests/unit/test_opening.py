@@ -14,6 +14,7 @@ import xarray as xr
 from tpcsweep.data import exporting, folding, labels
 from tpcsweep.data.opening import copy_dataset, load, open_group, require_dataset
 from tpcsweep.data.places import DatasetStudy, load_dataset
+from tpcsweep.data.variables import SUMMARY
 from tpcsweep.sweeps.parameters import BEFORE
 from tpcsweep.sweeps.problems import ConfigurationError
 
@@ -140,7 +141,9 @@ def test_a_dataset_gets_the_figures_and_parameters_that_were_added_later(
         assert opened.variables.keys() == whole.variables.keys()
         assert opened.coords.keys() == whole.coords.keys()
     summary, samples, transfers = map(partial(load, file), YOUNGER)
-    assert summary.client_cpu.isnull().all() and summary.client_cpu.attrs == wholes[0].client_cpu.attrs
+    assert summary.client_cpu.isnull().all() and summary.client_cpu.attrs == labels.variable_attributes(
+        "client_cpu", SUMMARY["client_cpu"]
+    )
     assert samples.busy.isnull().all() and transfers.rate.isnull().all()
     assert (transfers.message == "").all()
     assert {str(group.encryption.item()) for group in (summary, samples)} == {"none"}

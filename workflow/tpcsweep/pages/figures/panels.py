@@ -81,6 +81,7 @@ _MARKERS = {
     "disturbed": "s",
     "implausible": "8",
     "beyond_path": "H",
+    "setting_changed": "d",
 }
 
 MARKS = {
