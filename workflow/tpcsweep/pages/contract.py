@@ -159,6 +159,28 @@ class Change(TypedDict):
     text: str
 
 
+class KeptRun(TypedDict):
+    time: str  # ISO 8601
+    ratio: float | None  # mean of all cells over that before the first change
+    differs: bool  # whether its settings or software differ from those of the run before
+    text: str
+
+
+class KeptChange(TypedDict):
+    time: str
+    verdict: str
+
+
+class History(TypedDict):
+    """Data of a history's charts; columns of cells have one value for each run."""
+
+    runs: list[KeptRun]
+    changes: list[KeptChange]
+    levels: list[float | None]  # mean ratios before, between and after changes
+    cells: list[list[float | None]]  # ratios to each cell's own mean
+    span: list[float]  # of all cells' ratios
+
+
 class PageData(TypedDict):
     views: list[View]
     states: list[str]  # of cells and settings; the last one is that of a setting outside of the sweep

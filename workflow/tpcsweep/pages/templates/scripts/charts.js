@@ -1,3 +1,4 @@
+"use strict";
 // What all charts by Observable Plot share.
 
 const FONT = { fontSize: "12px" };
