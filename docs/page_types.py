@@ -3,12 +3,11 @@
 
 import sys
 import typing
-from collections.abc import Mapping
 from types import NoneType, UnionType
 
 from tpcsweep.pages import contract
 
-_PLAIN = {str: "string", bool: "boolean", int: "number", float: "number", NoneType: "null", typing.Any: "any"}
+_PLAIN = {str: "string", bool: "boolean", int: "number", float: "number", NoneType: "null"}
 
 
 def of(kind: typing.Any) -> str:
@@ -24,8 +23,6 @@ def of(kind: typing.Any) -> str:
         return f"({of(inside[0])})[]"
     if origin is tuple:
         return f"[{', '.join(map(of, inside))}]"
-    if origin is Mapping:
-        return f"Record<{', '.join(map(of, inside))}>"
     raise TypeError(f"no words for {kind}")
 
 

@@ -35,10 +35,10 @@ rule without_notebooks:
 """
 """The workflow with a default target that runs no notebook, which would take a minute and is tested with a sweep."""
 LAYOUT = """() => {
-  const inside = document.querySelector(".plot").getBoundingClientRect();
-  const labels = [...document.querySelectorAll(".plot span")].map(label => label.getBoundingClientRect());
+  const inside = document.querySelector(".plot svg").getBoundingClientRect();
+  const labels = [...document.querySelectorAll(".plot text")].map(label => label.getBoundingClientRect());
   return { wide: document.scrollingElement.scrollWidth, rows: document.querySelectorAll(".over-time tbody tr").length,
-    lines: document.querySelectorAll(".spark polyline").length, high: inside.height,
+    lines: document.querySelectorAll(".spark [data-mark=line] path").length, high: inside.height,
     outside: labels.filter(label => label.left < 0 || label.right > innerWidth).length };
 }"""
 

@@ -7,17 +7,26 @@ window.outsider = {
     const found = root.innerText.split("\n").filter(line => slip.test(line));
     for (const element of [root, ...root.querySelectorAll("*")])
       for (const { name, value } of element.attributes)
-        if ((element instanceof SVGElement || read.includes(name)) && slip.test(value)) found.push(`${element.localName} ${name}="${value}"`);
+        if ((element instanceof SVGElement || read.includes(name)) && slip.test(value))
+          found.push(`${element.localName} ${name}="${value}"`);
     return [...new Set(found)].map(text => text.slice(0, 200));
   },
   /** Choose every cell, with each of its repetitions: its number, whether its chart has a line, and slips. */
   cells() {
-    const panel = document.getElementById("cell"), repetitions = repeated < 0 ? 1 : sizes[repeated];
-    return inside.flatMap(row => Array.from({ length: repetitions }, (_, repetition) => {
-      go({ cell: decodeURIComponent(cellText(row)), repetition: repeated < 0 ? null : axes[repeated].values[repetition] });
-      const lines = [...panel.querySelectorAll("svg.goodput .line path, svg.goodput [data-mark=dot] circle")];
-      return { cell: cellOf(row, 0), repetition, drawn: lines.length ? lines.some(line => line.getTotalLength() > 0) : null,
-        slips: this.slips(panel), without: /No time series/.test(panel.innerText) };
-    }));
+    const panel = document.getElementById("cell"),
+      repetitions = repeated < 0 ? 1 : sizes[repeated];
+    return settings.flatMap(row =>
+      Array.from({ length: repetitions }, (_, repetition) => {
+        go({ cell: row.address, repetition: repeated < 0 ? null : axes[repeated].values[repetition] });
+        const lines = [...panel.querySelectorAll("svg.goodput .line path, svg.goodput [data-mark=dot] circle")];
+        return {
+          cell: cellOf(row, 0),
+          repetition,
+          drawn: lines.length ? lines.some(line => line.getTotalLength() > 0) : null,
+          slips: this.slips(panel),
+          without: /No time series/.test(panel.innerText),
+        };
+      }),
+    );
   },
 };

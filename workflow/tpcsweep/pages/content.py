@@ -29,6 +29,7 @@ from tpcsweep.pages.contract import (
     FlagWords,
     PageData,
     Points,
+    View,
 )
 from tpcsweep.pages.figures.axis_labels import name_text
 from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
@@ -47,6 +48,7 @@ _SHOWN = (
 )
 """Figures of a cell in addition to its throughput, if any cell has them."""
 _NOT_MEASURED, _OK, _FAILED, _OUTSIDE = range(4)
+_STATES = ("not measured", "without a throughput", "failed", "not part of the sweep")
 """States of a setting on the page: those of a cell, and outside of the sweep."""
 _OF_CLAIMS = ("published", "source", "verdict", "reason")
 _SETTINGS = {
@@ -119,11 +121,17 @@ def _page_data(
     places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True))
     masks = flag_masks(summary)
     return {
+        "views": _views(columns, forecast is not None),
+        "states": [*_STATES],
         "axes": [_axis(summary[name]) for name in dimensions],
         "x": -1 if places.x is None else dimensions.index(places.x),
         "y": -1 if places.y is None else dimensions.index(places.y),
         "columns": -1 if places.columns is None else dimensions.index(places.columns),
-        "flags": [{**_flag(flag), "mask": masks[flag]} for flag in _worst_first() if flag in masks],
+        "flags": [
+            {**_flag(flag), "mask": masks[flag]}
+            for flag in _worst_first()
+            if flag in masks and flagged(summary, flag).any()
+        ],
         "limits": [
             (LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name])
             for name, meaning in LIMITS.items()
@@ -135,6 +143,18 @@ def _page_data(
         "transfers": first_transfers(transfers, summary["throughput"].size),
         "again": _again(summary, exists),
     }
+
+
+def _views(columns: CellColumns, is_fitted: bool) -> list[View]:
+    has_limits = any(limit >= 0 for limit in columns["limit"])
+    views = (
+        ("lines", "lines", True),
+        ("limit", "map of limits", has_limits),
+        ("value", "map of throughput", True),
+        ("fitted", "map of the fit", is_fitted),
+        ("ratio", "fit over measured", is_fitted),
+    )
+    return [{"key": key, "label": label} for key, label, is_known in views if is_known]
 
 
 def _change(change: Effect) -> Change:

@@ -5,8 +5,7 @@
 each point, which is a cell without its repetition. Numbers are texts for people.
 """
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 Texts = list[str | None]
 """Numbers as texts; None where there is no number."""
@@ -14,6 +13,13 @@ Numbered = list[tuple[int, str]]
 """Texts of a few cells or rows, with their numbers."""
 Limit = tuple[str, str, str, str]
 """Name, meaning, colour and letter of a limit; columns refer to limits by their places in `PageData`."""
+
+
+class View(TypedDict):
+    """A picture of all settings that a person may choose."""
+
+    key: str
+    label: str
 
 
 class Axis(TypedDict):
@@ -51,7 +57,7 @@ class CellColumns(TypedDict):
     value: Texts  # throughput, Gbit/s
     low: Texts
     high: Texts
-    status: list[int]  # place in `data.labels.STATUS`
+    status: list[int]  # place in `PageData.states`
     flags: list[int]
     limit: list[int]  # place of the limit, or -1
     second: list[int]  # place of the second limit, or -1
@@ -67,7 +73,7 @@ class Points(TypedDict):
     value: Texts  # mean throughput, Gbit/s
     low: Texts
     high: Texts
-    state: list[int]  # place in `data.labels.STATUS`, or the next number for a setting outside of the sweep
+    state: list[int]  # place in `PageData.states`
     grade: list[int]  # worst grade of the flags: 0 none, 1 note, 2 warning, 3 invalid
     limit: list[int]  # place of the limit, or -1
     path: Texts  # the path's bandwidth, Gbit/s
@@ -79,6 +85,8 @@ class Points(TypedDict):
 class Quantity(TypedDict):
     key: str
     label: str
+    chart: str  # title of the chart that it shares with quantities of the same unit
+    colour: str
     units: str
     top: Texts  # highest point of each cell
     bytes: str  # base64, one byte for each point of each cell
@@ -116,6 +124,28 @@ class Again(TypedDict):
     files: list[bool]
 
 
+class Plan(TypedDict):
+    most: float  # highest throughput that the setting is sure to reach, Gbit/s
+    assured: str  # the same as text
+    expected: str
+    setting: str
+
+
+class OtherAxis(TypedDict):
+    name: str
+    values: list[str]
+
+
+class Plans(TypedDict):
+    """Tables of plans, for each value of other axes and each RTT: the cheapest setting first."""
+
+    rtts: list[float]  # ms
+    others: list[OtherAxis]
+    tables: list[list[Plan]]
+    measured: list[str]  # what is measured under the conditions of each table
+    probability: str
+
+
 class Change(TypedDict):
     """A row of a forest plot: factor of the throughput between the first and the last value of an axis."""
 
@@ -129,16 +159,40 @@ class Change(TypedDict):
     text: str
 
 
+class KeptRun(TypedDict):
+    time: str  # ISO 8601
+    ratio: float | None  # mean of all cells over that before the first change
+    differs: bool  # whether its settings or software differ from those of the run before
+    text: str
+
+
+class KeptChange(TypedDict):
+    time: str
+    verdict: str
+
+
+class History(TypedDict):
+    """Data of a history's charts; columns of cells have one value for each run."""
+
+    runs: list[KeptRun]
+    changes: list[KeptChange]
+    levels: list[float | None]  # mean ratios before, between and after changes
+    cells: list[list[float | None]]  # ratios to each cell's own mean
+    span: list[float]  # of all cells' ratios
+
+
 class PageData(TypedDict):
+    views: list[View]
+    states: list[str]  # of cells and settings; the last one is that of a setting outside of the sweep
     axes: list[Axis]
     x: int  # axis across, or -1
     y: int  # axis with a line for each value, and up in maps, or -1
     columns: int  # axis of the columns of panels, or -1; all other axes are in their rows
-    flags: list[Flag]
+    flags: list[Flag]  # those that a cell carries
     limits: list[Limit]
     cells: CellColumns
     points: Points
     series: Series
     transfers: Transfers
-    plans: Mapping[str, Any] | None  # of `forecast`
+    plans: Plans | None
     again: Again | None

@@ -24,14 +24,14 @@ _GAP = 255  # byte of a point without a sample; those below it are levels
 _NO_SAMPLES = "No time series: the cell has no samples."
 _TOO_LARGE = "The page is too large for time series; the dataset has them."
 _QUANTITIES = {
-    "goodput": "goodput",
-    "source_cpu": "source",
-    "destination_cpu": "destination",
-    "client_cpu": "client",
-    "rtt_loaded": "RTT",
-    "retransmits": "retransmits",
+    "goodput": ("goodput", "goodput", "accent"),
+    "source_cpu": ("source", "CPU", "accent"),
+    "destination_cpu": ("destination", "CPU", "mark"),
+    "client_cpu": ("client", "CPU", "soft"),
+    "rtt_loaded": ("RTT", "round-trip time", "accent"),
+    "retransmits": ("retransmits", "retransmitted segments", "accent"),
 }
-"""Quantities of a cell over time, with their names on the page; `goodput` comes first."""
+"""Quantities of a cell over time: label, title of the chart, and colour of the style; `goodput` comes first."""
 
 
 def cell_series(summary: xr.Dataset, samples: xr.Dataset) -> Series:
@@ -87,9 +87,12 @@ def _quantity(
     top = np.nan_to_num(means).max(axis=1)
     levels = np.rint(means / np.where(top > 0, top, 1)[:, None] * (_GAP - 1))
     coded = np.nan_to_num(levels, nan=_GAP).astype(np.uint8)
+    label, chart, colour = _QUANTITIES[name]
     return {
         "key": name,
-        "label": _QUANTITIES[name],
+        "label": label,
+        "chart": chart,
+        "colour": f"var(--{colour})",
         "units": units,
         "top": as_texts(top),
         "bytes": base64.b64encode(coded.tobytes()).decode(),

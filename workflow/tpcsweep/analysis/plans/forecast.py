@@ -16,6 +16,7 @@ from tpcsweep.analysis.plans.plan import answers, best_measured, plan
 from tpcsweep.analysis.plans.question import PROBABILITY
 from tpcsweep.analysis.plans.recommendations import EVERY, spaced_rtts
 from tpcsweep.common.numbers import between, plain, short
+from tpcsweep.pages.contract import Plan, Plans
 from tpcsweep.pages.figures.axis_labels import name_text
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.sweeps.parameters import KNOBS, Parameters, value_text
@@ -39,6 +40,7 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
     planner = anchor(fits.formulas, observe(summary, EVERY))
     plans = _plans(planner, observations)
     surest = plans["tables"][0][-1:] if plans else []
+    target = 0.9 * surest[0]["most"] if surest else 0.8 * float(fitted.max())
     shown = {
         "name": planner.name,
         "formula": {
@@ -50,13 +52,13 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
         "scores": [
             {"name": name_text(each["model"]), "error": each["score"]} for each in fits.choice["scores"]
         ],
-        "target": float(f"{0.9 * surest[0][0] if surest else 0.8 * float(fitted.max()):.1g}"),
+        "target": float(f"{target:.1g}"),
         "plans": plans,
     }
     return Forecast(fitted, shown)
 
 
-def _plans(model: Predictor, observations: Observations) -> dict[str, Any] | None:
+def _plans(model: Predictor, observations: Observations) -> Plans | None:
     """Return for each RTT, and each value of other axes, the cheapest settings, each with its assured throughput."""
     domain = model.domain
     others: dict[str, list[Any]] = {
@@ -86,11 +88,15 @@ def _plans(model: Predictor, observations: Observations) -> dict[str, Any] | Non
     }
 
 
-def _cheapest(model: Predictor, given: Mapping[str, Any]) -> Iterator[list[float | str]]:
+def _cheapest(model: Predictor, given: Mapping[str, Any]) -> Iterator[Plan]:
     """Yield the answers to all targets in the order of the targets: the largest target of each, and its setting."""
     for most, row in answers(plan(model, _SMALLEST, PROBABILITY, **given).settings):
         spread = between(row["throughput_low"], row["throughput_high"])
         expected = f"{short(row['throughput'])} ({spread})"
         cores = value_text("cores", row["cores"])
-        assured = short(row["assured"])
-        yield [most, assured, expected, cores, str(row["origins"]), str(row["streams"])]
+        yield {
+            "most": most,
+            "assured": short(row["assured"]),
+            "expected": expected,
+            "setting": f"streams {row['streams']}, cores {cores}, origins {row['origins']}",
+        }
