@@ -229,7 +229,7 @@ def test_a_question_is_checked_before_models_are_fitted(
     {
         "compare demo demo:rtt=6ms": "for rtt: one of 5 ms, 50 ms, 100 ms",
         "compare demo demo --fail-below 1.5": "'1.5' is not allowed. Use a fraction",
-        "plan": "Give TARGET and RESULTS, as in tpcsweep plan",
+        "plan": "Give TARGET, and RESULTS if you have any, as in tpcsweep plan",
         "plan 100": "for TARGET: '100' has no unit. Use one, as in '100 Gbit/s'",
         "plan 5ms demo": "for TARGET: '5ms' is not allowed. Use a rate such as",
         "plan 1Gbit/s demo --rtt 40": "'--rtt': '40' has no unit. Use one, as in '40 ms'",

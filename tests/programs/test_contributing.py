@@ -168,6 +168,7 @@ assert (folder / "sent_again.png").stat().st_size > 10_000
 """,
     "recorded-figure": """
 from collections import defaultdict
+import numpy as np
 import socket
 from types import SimpleNamespace
 from tpcsweep.data.importing.import_settings import Import
@@ -191,7 +192,7 @@ for target in (Target(programs, Network("source", programs, 1, ["127.0.0.1"])), 
     assert 0 < found["min_rtt"].min() <= found["min_rtt"].max() < 1e4
 
 means = defaultdict(lambda: 1.0, rtt_idle=10.0, rtt_loaded=25.0)
-found = limits.evidence(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: 1), [1.0])
+found = limits.evidence(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: np.ones(2)), [1.0])
 assert found["rtt_stretch"] == 2.5
 
 axes = {"streams": [1, 2], "repetition": [1]}

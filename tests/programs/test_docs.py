@@ -100,11 +100,19 @@ def test_commands_are_understood_and_quick_ones_run(command: str) -> None:
         assert done.exit_code == 0, done.output
 
 
+WRITTEN = re.compile(r"`config/sweeps/([\w-]+)\.yaml`[^`]*```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""Name and content of each sweep that a page has its reader write."""
+
+
 @pytest.mark.parametrize("command", commands("snakemake"))
-def test_runs_can_be_planned(command: str) -> None:
+def test_runs_can_be_planned(command: str, tmp_path: Path) -> None:
     if PLACEHOLDER.search(command) or any(word in command for word in PROFILES):
         pytest.skip("needs another file or machine")
     named = [word.partition("=")[2] for word in shlex.split(command) if word.startswith("dataset=")]
+    for name, text in (sweep for page in PAGES for sweep in WRITTEN.findall(page.read_text())):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(text)
+        command = re.sub(rf"\bsweep={name}(?!\S)", f"sweep={file}", command)
     if all((ROOT / name).exists() for name in named):
         done = snakemake("-n", *shlex.split(command)[1:])
         assert done.returncode == 0, done.stdout

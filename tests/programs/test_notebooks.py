@@ -35,7 +35,7 @@ SURFACE = {"throughput_heatmap", "throughput_surface", "throughput_lines", "good
 @pytest.mark.parametrize(
     ("name", "sweep", "axes", "made"),
     [
-        ("surface", "demo", {**FOUR, "streams": [1, 2, 4]}, SURFACE),
+        ("surface", "demo", {**FOUR, "rtt": [5.0, 20.0, 50.0], "streams": [1, 2, 4]}, SURFACE),
         ("limits", "demo", FOUR, {"limits"}),
         ("curves", "netem-limit", {"queue_limit": [1000, None], **FOUR, "rtt": [5.0]}, {"curves"}),
         ("releases", "releases", {"xrootd": ["5.8.1", "5.9.9"], **FOUR, "rtt": [5.0]}, {"releases"}),

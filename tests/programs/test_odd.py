@@ -34,8 +34,10 @@ from tests.support.odd import ODD
 from tests.support.outsider import broken
 from tests.support.workflow import ROOT
 
-ASKED = {"folder": ["NEW"], "words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"]}
-"""What an argument is given that is more than a dataset, or that may be one."""
+ASKED = {"folder": ["NEW"], "words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"], "setting": ["streams"]}
+"""What an argument is given that is more than a dataset, or that may be one; and what a required option is given."""
+ENDS = {"figure": ".svg"}
+"""How the name of a command's output ends, if not as a folder."""
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 QUIET = (ResourceWarning, DeprecationWarning, PendingDeprecationWarning)
 """Warnings that Python does not show to users."""
@@ -56,6 +58,8 @@ def ways(command: click.Command) -> Iterator[list[str]]:
         elif isinstance(part, click.Argument) and isinstance(part.type, click.Path | Named):
             if part.required or part.nargs == -1:
                 places.append([ASKED.get(str(part.name), ["DATASET"])])
+        elif isinstance(part, click.Option) and part.required and part.name in ASKED:
+            places.append([[part.opts[0], *ASKED[part.name]]])
         elif isinstance(part, click.Option) and (part.is_flag or part.name == "output"):
             options += [part.opts[-1], *["OUTPUT"] * (not part.is_flag)]
     for row in product(*places):
@@ -135,7 +139,10 @@ def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None
             # A folder of results where a command accepts one, and the file where it accepts no folder.
             dataset = odd.file if name == "import" else odd.file.parent
             shown = " ".join([name, *words])
-            words = [{"DATASET": str(dataset), "OUTPUT": f"{name}{number}"}.get(word, word) for word in words]
+            words = [
+                {"DATASET": str(dataset), "OUTPUT": f"{name}{number}{ENDS.get(name, '')}"}.get(word, word)
+                for word in words
+            ]
             with odd.watched(shown):
                 done = tpcsweep(name, *words)
                 said = done.stderr.splitlines()
@@ -143,7 +150,9 @@ def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None
                     odd.faults.append(f"{shown}: {done.stderr}")
                 if done.exit_code == 0 and "--json" in words:
                     json.loads(done.stdout)
-                assert done.exit_code in (0, 1, 2) and "nan" not in done.stdout.lower().split(), done.stdout
+                assert done.exit_code in (0, 1, 2, 3) and "nan" not in done.stdout.lower().split(), (
+                    done.stdout
+                )
     with odd.watched("overview"):
         making.make_overview(odd.file.parents[1] / "index.html")
         assert "cannot be read" not in (odd.file.parents[1] / "index.html").read_text()
