@@ -30,6 +30,7 @@ from scipy import special
 from tpcsweep.analysis.comparison import compare
 from tpcsweep.common.numbers import CONFIDENCE
 from tpcsweep.data import similar_cells
+from tpcsweep.data.flags import SHORTEST
 from tpcsweep.data.labels import MASKS, STATUS, about_flags
 from tpcsweep.data.run_effects import NOT_COMPARABLE
 from tpcsweep.measuring import steady
@@ -169,7 +170,7 @@ def unflagged(cells: Sequence[Any], length: float) -> Flags:
     """Return which cells carry neither flag, as folding raises them; under an older rule by themselves."""
     found = np.array([cell.steady for cell in cells])
     if all(hasattr(cell, "correlation") for cell in cells):
-        return found & ~pooled_short(cells) & (length >= similar_cells.SHORTEST)
+        return found & ~pooled_short(cells) & (length >= SHORTEST)
     return found & ~np.array([getattr(cell, "too_short", False) for cell in cells])
 
 

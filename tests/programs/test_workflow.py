@@ -134,8 +134,8 @@ def test_a_script_uses_nothing_of_snakemake_but_the_object_that_it_gets(file: Pa
     imports = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imports |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     assert not {module for module in imports if module.partition(".")[0] == "snakemake"}
-    # The user's own command for the end of a run is the only one that is started.
-    assert "subprocess" not in imports or file.name == "hooks.py"
+    # The user's own commands, for hosts and for the end of a run, are the only ones that are started.
+    assert "subprocess" not in imports or file.name in ("hooks.py", "host_settings.py")
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
     of_others = {node.attr for node in attributes if ast.unparse(node.value) != "self"}
     assert not {name for name in of_others if re.match("_[^_]", name)} - NAMED_TUPLE
@@ -154,7 +154,9 @@ def test_every_sweep_that_ships_is_planned(tmp_path: Path) -> None:
         studies += [study for study in found if not check(study)][:1]
     assert len(studies) > 15
     asked = ",".join(f"{study.requested['sweep']}@{study.testbed_name}" for study in studies)
-    done = snakemake("-n", "cells", "--config", f"sweep={asked}", f"results={tmp_path}/results")
+    done = snakemake(
+        "-n", "cells", "--printshellcmds", "--config", f"sweep={asked}", f"results={tmp_path}/results"
+    )
     assert done.returncode == 0, done.stdout[-3000:]
     planned = set(re.findall(r"[^\s,]+\.jsonl?\b", done.stdout))
     for study in studies:

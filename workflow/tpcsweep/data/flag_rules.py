@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from tpcsweep.common.numbers import BYTES
 from tpcsweep.data.cell_result import Number, Status, Summary
-from tpcsweep.data.flags import FLAGS, SETTING_CHANGED
-from tpcsweep.data.similar_cells import SHORTEST
+from tpcsweep.data.flags import FLAGS, SETTING_CHANGED, SHORTEST
 
 BUSY = 0.95  # share of the machine's CPU time above which the machine itself may limit a cell
 FILES = 1.0  # fewest files of each stream that must end after the warm-up to sample the pauses between files

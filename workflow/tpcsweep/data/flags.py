@@ -19,6 +19,8 @@ BROKEN = "deployment_broken"
 """Flag of a cell after which the deployment was unusable."""
 SETTING_CHANGED = "setting_changed"
 """Flag that a deployment's job raises itself, by the commands of the user's settings; all others have a rule."""
+SHORTEST = 10.0
+"""Seconds of a cell below which it is `too_short`; below, intervals miss the truth too often."""
 
 
 class Flag(NamedTuple):

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tpcsweep.common.files import note_checksum, replacing_file
 from tpcsweep.data import labels, reduction, similar_cells
 from tpcsweep.data.cell_result import Provenance, SimulationRecord
+from tpcsweep.data.flags import SHORTEST
 from tpcsweep.data.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.data.reduction import DatasetError, Line, Reduced, Source, differences
 from tpcsweep.data.variables import LIMITS, SUMMARY
@@ -241,7 +242,7 @@ class _Grid:
                 for values in (correlations, round_trips, widths)
             )
         ).ravel()
-        short |= self.figures["duration"] + interval / 2 < similar_cells.SHORTEST
+        short |= self.figures["duration"] + interval / 2 < SHORTEST
         mask = labels.MASKS["too_short"]
         self.flags[known] = np.where(short, self.flags | mask, self.flags & ~mask)[known]
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import correlate1d
 
-SHORTEST = 10.0  # s: below this, and below this many round trips, intervals miss the truth too often
 FEWEST_TIMES = 15
 NARROW = 0.5
 """Interval over the usual one of similar cells, both relative to the mean, below which it may be narrow by luck."""

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from tpcsweep.data.similar_cells import FEWEST_TIMES, SHORTEST
+from tpcsweep.data.flags import SHORTEST
+from tpcsweep.data.similar_cells import FEWEST_TIMES
 
 _LEAST_WARMUP = 2.0  # s: servers fill their buffers, simultaneous streams spread out
 _MOST_WARMUP = 0.25  # of the cell, so that short cells keep data

@@ -4,7 +4,7 @@
 from collections import defaultdict
 
 from tpcsweep.common.numbers import counted
-from tpcsweep.data.similar_cells import SHORTEST
+from tpcsweep.data.flags import SHORTEST
 from tpcsweep.measuring.first_bytes import startup
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.units import DURATION, show

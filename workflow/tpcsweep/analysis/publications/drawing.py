@@ -99,7 +99,8 @@ def by_cores_and_origins(data: Data, caption: Caption) -> Figure:
     panels = list(zip(axes, itertools.chain.from_iterable(rows), strict=True))
     title_panels(panels, "origins", (2.7, 2.4), beside, lambda where: panel_title(where) + _marked(where))
     means = grid.cells["throughput"]
-    handles = draw_lines(panels, grid, data.summary, float(means.where(means > 0).min()) / 1.5)
+    bottom = float(means.where(means > 0).min()) / 1.5
+    handles = draw_lines(panels, grid, data.summary, bottom, lambda rtt: _marked({"rtt": rtt}))
     add_caption(figure, caption, [throughput_note(data.summary), _OURS], handles)
     return figure
 

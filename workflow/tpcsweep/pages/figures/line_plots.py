@@ -2,7 +2,7 @@
 """Figures of throughput as lines over one axis, each named at its end."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -69,15 +69,24 @@ def lines(summary: xr.Dataset, places: Places = ANYWHERE) -> Figure:
     return figure
 
 
-def draw_lines(panels: Panels, grid: Arrangement, summary: xr.Dataset, bottom: float = 0.0) -> list[Line2D]:
+def draw_lines(
+    panels: Panels,
+    grid: Arrangement,
+    summary: xr.Dataset,
+    bottom: float = 0.0,
+    mark: Callable[[Any], str] = lambda _: "",
+) -> list[Line2D]:
     """Draw throughput over x with intervals, one line for each value of y, and return legend entries.
 
     `grid` arranges `summary`. The axis of throughput begins at `bottom` (Gbit/s), logarithmic unless this is 0. It ends
-    at 1.1 times the path's rate; an arrow marks longer bars.
+    at 1.1 times the path's rate; an arrow marks longer bars. `mark` returns what follows the name of a line.
     """
+    names = [
+        name + mark(value) for name, value in zip(line_names(grid.y, grid.lines()), grid.lines(), strict=True)
+    ]
     palette, top = colours(grid.size(grid.y)), grid_top(summary, grid.cells)
     for axes, where in panels:
-        ends = _lines(axes, grid, where, palette, (bottom, top))
+        ends = _lines(axes, grid, where, list(zip(names, palette, strict=True)), (bottom, top))
         if (rate := path_rate(summary, where)) <= top:
             axes.axhline(rate, color="#555555", linestyle=":", linewidth=1)
             axes.text(0.01, rate, "path", transform=axes.get_yaxis_transform(), fontsize=7, va="bottom")
@@ -124,7 +133,7 @@ def _lines(
     axes: Axes,
     grid: Arrangement,
     where: Mapping[str, Any],
-    palette: Sequence[Colour],
+    looks: Sequence[tuple[str, Colour]],
     ends_of_axis: tuple[float, float],
 ) -> list[End]:
     """Draw a panel's lines with bars and marks, each next to the last, and return their ends."""
@@ -134,13 +143,11 @@ def _lines(
     step = min(0.25 * float(np.diff(np.sort(x)).min()), 0.03 * wide) if len(x) > 1 else 0.03
     low, middle, high = (grid.plane(name, where) for name in ("low", "throughput", "high"))
     every = _bars_apart(grid)
-    values = grid.lines()
-    names = line_names(grid.y, values)
     ends = []
-    for row, (value, colour) in enumerate(zip(values, palette, strict=True)):
+    for row, (value, (name, colour)) in enumerate(zip(grid.lines(), looks, strict=True)):
         if grid.empty({**where, grid.y: value} if grid.y else where):
             continue
-        at = x + step * ((row + 0.5) / len(names) - 0.5)
+        at = x + step * ((row + 0.5) / len(looks) - 0.5)
         look: dict[str, Any] = {"color": colour, "linestyle": _STYLES[row % 2], "linewidth": 1.3}
         axes.plot(at, middle[row], marker=".", markersize=5, **look)
         barred = np.arange(len(at)) % every == row % every
@@ -161,7 +168,7 @@ def _lines(
         _mark(axes, grid, where, row, at, colour)
         if (known := np.flatnonzero(np.isfinite(middle[row]))).size:
             last = known[-1]
-            ends.append(End(at[last], middle[row][last], names[row], look))
+            ends.append(End(at[last], middle[row][last], name, look))
     at, texts, below = _names_along(grid)
     axes.set_xticks(at, texts, rotation=90 if below else 0)
     axes.set_xlim(x[0] - 0.05 * wide, x[-1] + 0.05 * wide)
