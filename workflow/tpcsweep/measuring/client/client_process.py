@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client: a process that keeps the streams of a cell active with a tool, and the handle of one."""
 
+import errno
 import json
 import queue
 import threading
@@ -159,8 +160,11 @@ def process_channel(process: Popen[bytes]) -> Channel:
     stdin = process.stdin
 
     def send(line: bytes) -> None:
-        stdin.write(line)
-        stdin.flush()
+        try:
+            stdin.write(line)
+            stdin.flush()
+        except ValueError:  # of a closed file
+            raise BrokenPipeError(errno.EPIPE, "it has ended") from None
 
     def why() -> str:
         return f"it ended with exit code {process.wait(timeout=STOP_SECONDS)}; see its stderr.client*.log"
