@@ -248,7 +248,8 @@ def _settings(summary: xr.Dataset) -> list[str]:
     lengths = summary["duration"].values if "duration" in summary else np.array([])
     if not np.isfinite(lengths).any():
         return fixed
-    ends = dict.fromkeys(short(float(end(lengths)), 2) for end in (np.nanmin, np.nanmax))
+    seconds = [float(end(lengths)) for end in (np.nanmin, np.nanmax)]
+    ends = dict.fromkeys(short(round(end) or end, 2) for end in seconds)
     return [*fixed, f"cells of {' to '.join(ends)} s"]
 
 
