@@ -104,6 +104,8 @@ def block_effects(
     """
     rows, names = _rows(summary, setting)
     values = list(dict.fromkeys(rows["value"]))
+    if not values:
+        raise refused("--of", f"no cell with a throughput, at any value of {setting}", "measured cells")
     if reference is None:
         reference = values[0]
     if reference not in values:
