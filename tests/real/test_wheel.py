@@ -72,6 +72,9 @@ TYPED = {
     "snakemake --config sweep=site results=before": "snakemake -n --config sweep=site results=before",
     "snakemake --config sweep=site results=after": "snakemake -n --config sweep=site results=after",
     "tpcsweep compare before/site after/site": f"tpcsweep compare {SMOKE}:streams=1 {SMOKE}:streams=2",
+    "tpcsweep figure results/demo --x rtt --lines streams -o rtt.pdf": (
+        "tpcsweep figure examples/surface.nc --x rtt --lines streams -o rtt.pdf"
+    ),
     "tpcsweep page dataset.nc": "tpcsweep page examples/surface.nc -o page.html",
     "tpcsweep crate results/demo": "tpcsweep crate results/smoke",
     "tpcsweep claims": "tpcsweep claims examples/surface.nc",
