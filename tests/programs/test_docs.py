@@ -184,6 +184,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
+def test_the_page_of_the_shipped_measurements_is_that_of_today(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "examples/surface.nc", tmp_path)
+    made = tmp_path / "surface.html"
+    done = CliRunner().invoke(main, ["page", str(tmp_path / "surface.nc"), "-o", str(made)])
+    assert done.exit_code == 0, done.output
+    assert made.read_bytes() == (ROOT / "examples/surface.html").read_bytes(), "run make docs"
+
+
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, BeautifulSoup]:
     """The site's pages; examples/surface.html is a download, without the dataset beside it."""

@@ -9,6 +9,7 @@ import pytest
 from tpcsweep.analysis.plans.law import LINUX, constants, plan_by_law
 from tpcsweep.data.opening import load
 from tpcsweep.measuring.first_bytes import START, startup
+from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps.problems import ConfigurationError
 
 from tests.support.workflow import ROOT
@@ -38,6 +39,11 @@ def test_what_the_user_fixes_is_used() -> None:
                   for more in ({"tool": "native", "file_size": 2**34}, {"file_size": 2**24}))  # fmt: skip
     assert [row.tcp_buffer for row in few.rows] == [8 * 2**20]
     assert few.rows[0].streams < usual.rows[0].streams
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_tool_has_an_answer(tool: str) -> None:
+    assert plan_by_law({"target": 1.0, "rtt": 40.0, "tool": tool}).rows
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,8 @@ class Row:
     p: float  # corrected; of no effect, and in rows of an axis of the same effect as at its other values
     differs: bool  # whether p is below the level
     verdict: Verdict | None = None  # of throughput: whether the gain is at least the wanted one
-    further_blocks: int | None = (
-        None  # blocks that would decide an undecided verdict; None if more than MOST_BLOCKS
-    )
+    further_blocks: int | None = None
+    """Blocks that would decide an undecided verdict; None if more than MOST_BLOCKS."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,12 @@ START: Mapping[str, Start] = {
 """Start of a transfer by tool, for one stream between one origin a side."""
 
 
+def start_of(tool: str) -> Start:
+    """Return the start of a transfer by a tool; unknown tools start like the slowest one."""
+    return START.get(tool) or max(START.values(), key=lambda start: start.round_trips)
+
+
 def startup(tool: str, rtt: float) -> float:
-    """Return the expected seconds to the first byte at an RTT in ms; unknown tools start like the slowest one."""
-    one = START.get(tool) or max(START.values(), key=lambda start: start.round_trips)
+    """Return the expected seconds to the first byte at an RTT in ms."""
+    one = start_of(tool)
     return one.seconds + one.round_trips * rtt / 1e3

@@ -20,7 +20,7 @@ from tpcsweep.analysis.plans.question import Question
 from tpcsweep.common.installation import PACKAGE
 from tpcsweep.common.numbers import GBIT_PER_MS, between, counted, short
 from tpcsweep.measuring import throughput
-from tpcsweep.measuring.first_bytes import START, startup
+from tpcsweep.measuring.first_bytes import start_of, startup
 from tpcsweep.measuring.tcp import first_window, slow_start, window_rate
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.problems import Problem, raise_any, validated
@@ -127,10 +127,10 @@ def plan_by_law(content: Mapping[str, Any]) -> LawPlan:
 
 
 def _row(buffer: int, most: float, target: float, whole: Mapping[str, Any]) -> Row:
-    rtt, tool = float(whole["rtt"]), str(whole["tool"])
+    rtt, start = float(whole["rtt"]), start_of(str(whole["tool"]))
     sending = min(float(window_rate(constants()["window"].value * buffer, rtt)), most)
-    trips = START[tool].round_trips + float(slow_start(sending, window_rate(first_window(whole["mtu"]), rtt)))
-    stream = float(throughput.demand(1, sending, START[tool].seconds, trips, rtt, whole["file_size"]))
+    trips = start.round_trips + float(slow_start(sending, window_rate(first_window(whole["mtu"]), rtt)))
+    stream = float(throughput.demand(1, sending, start.seconds, trips, rtt, whole["file_size"]))
     return Row(buffer, sending, stream, max(1, math.ceil(target / stream - 1e-9)))
 
 
