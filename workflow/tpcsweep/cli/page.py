@@ -29,7 +29,7 @@ def page(results: Path, output: Path | None) -> None:
 
     The page shows the findings, every cell with its time series, published claims and models. It is one file that
     needs no network. The command prints its path. While a run is under way in RESULTS, the page shows the cells so far,
-    and its file is partial.html, beside their dataset partial.nc.
+    and its file is partial.html next to their dataset partial.nc.
 
     Example: tpcsweep page examples/surface.nc
     """
