@@ -179,7 +179,10 @@ def pooled_short(cells: Sequence[Steady]) -> Flags:
     whole = np.full((-(-len(cells) // int(np.prod(SWEEP))), *SWEEP), np.nan)
     correlations, widths = whole.copy(), whole.copy()
     correlations.flat[: len(cells)] = [cell.correlation for cell in cells]
-    widths.flat[: len(cells)] = [2 * cell.half_width / cell.mean for cell in cells]
+    widths.flat[: len(cells)] = [
+        np.nan if cell.cycles < similar_cells.FEWEST_CYCLES else 2 * cell.half_width / cell.mean
+        for cell in cells
+    ]
     endless = np.full(SWEEP, np.inf)
     short = [
         similar_cells.too_short(some, endless, wide) for some, wide in zip(correlations, widths, strict=True)

@@ -236,6 +236,8 @@ class _Grid:
         known = (self.status == labels.STATUS.index("ok")) & np.isfinite(correlations)
         low, high, middle = (self.figures[f"throughput{end}"] for end in ("_low", "_high", ""))
         widths = np.divide(high - low, middle, out=np.full_like(middle, np.nan), where=middle > 0)
+        # An unknown cycle is NaN, and widens nothing.
+        widths[0.75 * self.figures["duration"] < similar_cells.FEWEST_CYCLES * self.figures["cycle"]] = np.nan
         short = similar_cells.too_short(
             *(
                 np.where(known, values, np.nan).reshape(self.shape)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy.ndimage import correlate1d
 
 FEWEST_TIMES = 15
+FEWEST_CYCLES = 3
+"""Cycles of files in three quarters of a cell, below which they widen its interval, because batches cut them."""
 NARROW = 0.5
 """Interval over the usual one of similar cells, both relative to the mean, below which it may be narrow by luck."""
 _NEIGHBOUR = 0.5  # weight of the next value on an axis; along several axes weights multiply

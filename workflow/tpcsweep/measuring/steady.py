@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from tpcsweep.data.flags import SHORTEST
-from tpcsweep.data.similar_cells import FEWEST_TIMES
+from tpcsweep.data.similar_cells import FEWEST_CYCLES, FEWEST_TIMES
 
 _LEAST_WARMUP = 2.0  # s: servers fill their buffers, simultaneous streams spread out
 _MOST_WARMUP = 0.25  # of the cell, so that short cells keep data
@@ -79,7 +79,8 @@ def analyse(
     `goodput` are finite rates in any unit, (samples,), each of an `interval` in s. The `rtt` in s is the shortest
     possible correlation time, because senders learn nothing sooner. The warm-up lasts until slow start is over by the
     `course`, but at least 2 s, and at most a quarter of the series. The weights of the first and of the last cycle of
-    files rise and fall, so that any phase of a cycle counts equally, its pause included.
+    files rise and fall, so that any phase of a cycle counts equally, its pause included. Where three cycles fit, the
+    interval is that of batches of the means over whole cycles, which do not differ by where a batch cuts a cycle.
     """
     samples = np.asarray(goodput, dtype=np.float64)
     most = int(_MOST_WARMUP * samples.size)
@@ -99,15 +100,15 @@ def analyse(
     low = high = freedom = length = correlation = math.nan
     trend, too_short = False, True
     if kept.size >= _BATCHES:
-        batches = np.array([batch.mean() for batch in np.array_split(kept, _BATCHES)])
-        if np.ptp(batches) <= 1e-12 * np.abs(samples).max():
-            batches[:] = mean  # rounding errors are no trend
+        batches = _batch_means(kept, samples)
         error, freedom = standard_error(batches), _BATCHES - 1.0
         independent = kept.var() / error**2 if error else math.inf
         correlation = _neighbours(batches)
         if independent > kept.size / _CERTAIN:  # batches that cut periods look correlated by chance
             correlation = min(correlation, 0.0)
-        error *= math.sqrt(kept.size * float(weights @ weights))  # 1 for equal weights
+        if samples.size - most >= FEWEST_CYCLES * cycle > 0:
+            whole = np.convolve(kept, np.full(cycle, 1 / cycle), "valid")
+            error = standard_error(_batch_means(whole, samples))
         half = error * float(special.stdtrit(freedom, (1 + confidence) / 2))
         low, high = mean - half, mean + half
         length = min(2.0 * kept.size, 2 * independent, kept.size * interval / (rtt or interval / 2))
@@ -148,6 +149,12 @@ def narrow(cell: Steady, precision: float) -> bool:
 def _cycle_samples(cycle: float, kept: int) -> int:
     """Return a cycle as a number of samples; 0 if it is unknown, or more than the kept ones."""
     return max(1, round(cycle)) if cycle <= kept else 0  # False for NaN
+
+
+def _batch_means(series: NDArray[np.float64], samples: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the means of batches of a series; equal ones if they differ by rounding errors of the samples."""
+    batches = np.array([batch.mean() for batch in np.array_split(series, _BATCHES)])
+    return np.full(_BATCHES, batches.mean()) if np.ptp(batches) <= 1e-12 * np.abs(samples).max() else batches
 
 
 def _weights(count: int, cycle: int) -> NDArray[np.float64]:
