@@ -248,7 +248,7 @@ def test_more_round_trip_time_never_helps_the_combined_model(rtt: float, streams
 
 def test_the_shipped_surface_says_what_its_documents_say() -> None:
     observations = observe(xr.load_dataset(ROOT / "examples/surface.nc"))
-    assert len(observations) == 216
+    assert len(observations) == 144
     ours = fit(MODELS["combined"], observations, resamples=4)
     windows = fit(MODELS["window"], observations, resamples=0)
     estimates = (one.estimate(observations.frame) for one in (ours, windows))

@@ -170,6 +170,6 @@ def test_answers_on_the_terminal_have_no_exponents_and_no_rounding_errors(tmp_pa
     shutil.copy(ROOT / "examples/surface.nc", file)
     summary = times(xr.load_dataset(file), 3000.3)
     summary.assign_coords(bandwidth=3000.3, rtt=summary.rtt + 0.1 * 3).to_netcdf(file, mode="a")
-    done = tpcsweep("compare", f"{file}:cores=0.2", f"{file}:cores=0.4")
+    done = tpcsweep("compare", f"{file}:cores=0.1", f"{file}:cores=0.4")
     assert re.search(r"\d", done.output)
     assert not re.findall(r".*(?:\d\.\d{7}|\de[+-]?\d).*", done.output)
