@@ -76,12 +76,12 @@ def test_an_image_that_is_not_there_is_named(image: str, policy: str, words: str
     ],
 )
 def test_a_lacking_right_is_named_before_anything_is_created(
-    cluster: local.Cluster, here: local.Cluster, tmp_path: Path, resource: str, verb: str
+    control_plane: local.Cluster, tmp_path: Path, resource: str, verb: str
 ) -> None:
     name = f"tpcsweep-{verb}-{resource.replace('/', '-')}"
-    with account(cluster.kubeconfig, name, tmp_path, without=(resource, verb)) as made:
+    with account(control_plane.kubeconfig, name, tmp_path, without=(resource, verb)) as made:
         refusal = made.refusal(local_testbed(name, start_time=LONG))
-        asked = here.requests(name)
+        asked = control_plane.requests(name)
     assert re.search(rf": lacks {verb} {resource}: .*rbac.yaml", refusal), refusal
     assert "\n" not in refusal
     reviews = {event["objectRef"]["resource"] for event in asked if event["verb"] == "create"}

@@ -198,7 +198,7 @@ def team(here: local.Cluster, tmp_path: Path) -> Iterator[Space]:
         here.kubectl("apply", "-f", "-", input=TEAM)
         typed = command.replace("NAMESPACE", "team")
         subprocess.run(["bash", "-euc", typed], env=os.environ | searched, cwd=tmp_path, check=True)
-        file = tmp_path / "tpcsweep.kubeconfig"
+        file = tmp_path / "account.kubeconfig"
         assert list(yaml.safe_load(file.read_text())["users"][0]["user"]) == ["token"]  # the account's alone
         here.kubectl("taint", "node", "n3", "dedicated=dtn:NoSchedule")
         try:
@@ -248,22 +248,28 @@ metadata: {name: labels}
 spec:
   policyName: labels
   validationActions: [Deny]
-  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: test-rules}}}
+  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: labelled}}}
 """
 
 
+@pytest.fixture
+def labelled(control_plane: local.Cluster) -> Iterator[Space]:
+    with space(control_plane.kubeconfig, "labelled") as made:
+        yield made
+
+
 def test_labels_of_the_testbed_satisfy_a_rule_for_every_object(
-    here: local.Cluster, namespace: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    control_plane: local.Cluster, labelled: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(namespace.kubeconfig))
+    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(labelled.kubeconfig))
 
     def rehearse(**changes: Any) -> None:
-        sweep = namespace.sweep(tmp_path, local_testbed(namespace.name, **changes), parameters=ONE)
+        sweep = labelled.sweep(tmp_path, local_testbed(labelled.name, **changes), parameters=ONE)
         files = {"sweep": f"{tmp_path}/{sweep.name}.yaml", "testbed": f"{tmp_path}/local.yaml"}
         testbed.rehearse(load(files, ROOT))
 
     rehearse()
-    here.kubectl("apply", "-f", "-", input=LABELS)
+    control_plane.kubectl("apply", "-f", "-", input=LABELS)
     try:
 
         def refused() -> str:
@@ -280,7 +286,9 @@ def test_labels_of_the_testbed_satisfy_a_rule_for_every_object(
             assert subject in why
         rehearse(metadata={"labels": {"team": "storage"}})
     finally:
-        here.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "labels")
+        control_plane.kubectl(
+            "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "labels"
+        )
 
 
 def test_a_cluster_accepts_what_check_prints(here: local.Cluster, ruled: Space, tmp_path: Path) -> None:

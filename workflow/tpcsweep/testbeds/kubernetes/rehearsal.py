@@ -64,7 +64,7 @@ def refusal(cluster: Cluster, body: Any) -> str:
         fault = None if waits else faults.diagnose_job(made)
         fault = fault or faults.diagnose(dry_run(cluster, _pod(body)))
     except RefusedError as error:
-        return str(error)
+        return str(error).replace(f' "{object_name(body)}"', "")  # which no person knows
     return fault.text if fault else ""
 
 
