@@ -187,12 +187,11 @@ def _late(watch: PodWatch, naming: Naming, missing: set[str], *, final: bool) ->
     if final:
         pods = {server_name(pod, naming): pod for pod in watch.pods().values()}
         for name in missing - found.keys():
-            pod = pods.get(name)
-            words = (
-                faults.progress(pod, watch.events("Pod", object_name(pod)))
-                if pod
-                else "its pod does not exist"
-            )
+            words = "its pod does not exist"
+            if pod := pods.get(name):
+                events = watch.events("Pod", object_name(pod))
+                known = faults.diagnose(pod, events)
+                words = known.text if known else faults.progress(pod, events)
             found[name] = Outcome(PODS, "failed", words, ran=False)
     return found
 
