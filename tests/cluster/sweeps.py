@@ -253,12 +253,13 @@ def account(
         content["current-context"] = name
         file = folder / f"{name}.kubeconfig"
         file.write_text(yaml.safe_dump(content))
-        jobs = client.BatchV1Api(config.new_client_from_config(str(file)))
+        reviews = client.AuthorizationV1Api(config.new_client_from_config(str(file)))
 
         def in_force() -> bool:
-            with contextlib.suppress(client.ApiException):
-                return bool(jobs.list_namespaced_job(name))
-            return False
+            asked = {"spec": {"namespace": name}}
+            review = client.V1SelfSubjectRulesReview.model_validate(asked)
+            rules = reviews.create_self_subject_rules_review(review).status.resource_rules
+            return any("events" in (rule.resources or []) for rule in rules)
 
         wait_for(in_force, "the rights are in force")
         yield dataclasses.replace(made, kubeconfig=file)

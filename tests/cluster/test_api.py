@@ -219,6 +219,21 @@ def test_a_deleted_pod_is_noticed(cluster: Cluster, watch: PodWatch) -> None:
     assert count() <= 4
 
 
+def test_a_suspended_job_is_named_while_its_pod_is_waited_for(cluster: Cluster) -> None:
+    """As Kueue suspends Jobs that it has not admitted, and Jobs without a queue for good."""
+    stages: list[str] = []
+    suspended = job("aaaaaa")
+    suspended.spec.suspend = True
+    api.create_object(cluster, suspended)
+    watch = PodWatch(cluster, naming("aaaaaa"), tell=stages.append)
+    try:
+        with pytest.raises(PodError, match=r"^Job tpc-aaaaaa is suspended: it names no queue"):
+            watch.wait_until_ready(1, 12)
+    finally:
+        watch.close()
+    assert [stage.startswith("waiting: Job tpc-aaaaaa is suspended") for stage in stages] == [True]
+
+
 def test_unschedulable_pods_are_explained_when_the_time_is_over(cluster: Cluster, watch: PodWatch) -> None:
     for name in ("-src1", "-src2"):
         api.create_object(cluster, pod("aaaaaa", name, node_selector={"site": "nowhere"}))

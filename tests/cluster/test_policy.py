@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -113,6 +114,15 @@ def test_cells_are_measured_behind_it(measuring: Measuring) -> None:
     first, *_ = measuring.sweep.staged()  # the job publishes cells at its end
     cell = json.loads(first.read_bytes())
     assert cell["status"] == "ok", cell["message"]
+
+
+def test_the_log_of_a_client_shows_its_cells(measuring: Measuring) -> None:
+    [name] = measuring.namespace.pods(role="client")
+    log = measuring.cluster.kubectl("logs", f"--namespace={measuring.namespace.name}", name)
+    ready, begins, ended, *_ = log.splitlines()
+    assert ready.startswith("sweep ") and "its servers are ready" in ready
+    assert begins == "cell with tool=curl streams=1: begins"
+    assert re.match(r"ok, \S+ Gbit/s", ended)
 
 
 def test_nobody_has_asked_a_name_server(measuring: Measuring) -> None:

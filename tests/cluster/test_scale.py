@@ -212,7 +212,8 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
     def deploy(user: Space, placements: list[dict[str, Any]]) -> None:
         pair = {"rtt": 20, "source": placements[0], "destination": placements[1]}
         paths = {"kind": "nodes", "pairs": [pair]}
-        given = settings(user, paths=paths, context=user.name, client=placements[0])
+        agreed = {"context": user.name, "exclusive_group": "dtn"}
+        given = settings(user, paths=paths, client=placements[0], **agreed)
         for number in range(3):
             asked = requested(number, tmp_path, stages)
             with testbed.running_pods(api.connect_cluster(given), given, asked) as made:
@@ -244,11 +245,15 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_named(own: Space, tmp_
     own.core.create_namespaced_resource_quota(own.name, {"metadata": {"name": "none"}, "spec": spec})
     read = partial(own.core.read_namespaced_resource_quota, "none", own.name)
     wait_for(lambda: read().status.hard, "it counts")
-    stages: list[str] = []
-    given = settings(own)
-    with testbed.running_pods(api.connect_cluster(given), given, requested(1, tmp_path, stages)) as made:
-        assert not made.naming.everywhere
-    assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
+    given, agreed = settings(own), settings(own, exclusive_group="dtn")
+    asked = requested(1, tmp_path, [])
+    with (
+        pytest.raises(PodError, match="exceeded quota: none"),
+        testbed.running_pods(api.connect_cluster(agreed), agreed, asked),
+    ):
+        pass
+    with testbed.running_pods(api.connect_cluster(given), given, asked):
+        pass  # which names its own namespace alone
     own.check_empty()
 
 

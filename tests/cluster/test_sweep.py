@@ -123,7 +123,7 @@ def crowded(account: Space) -> None:
     """A trial under the account has told of a pod that no node has room for."""
     too_large = {"qos": "guaranteed", "client": sized("client", limits={"cpu": 64}), "start_time": "5 s"}
     refusal = account.refusal(local_testbed(account.name, **too_large))
-    assert re.search(r"not running after 5 s: pod \S+: Unschedulable: .*Insufficient cpu", refusal), refusal
+    assert re.search(r"client pod does not start: Unschedulable: .*Insufficient cpu", refusal), refusal
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +149,9 @@ def test_the_role_has_no_right_that_is_not_used(here: local.Cluster, account: Sp
     assert {event["user"]["username"] for event in events} == {user}
     assert [right(event) for event in events if event["responseStatus"]["code"] == 403] == []
     used = {right(event) for event in events if "objectRef" in event}
+    used = {
+        each for each in used if each[0] != "authorization.k8s.io"
+    }  # everybody may ask for his own rights
     assert granted - used == {("", "pods/exec", "create")}  # asked for from Kubernetes 1.35 on
     assert used <= granted
 

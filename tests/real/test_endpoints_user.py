@@ -33,7 +33,8 @@ def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_a_sweep_by_the_wheel_alone(storage: Storage, user: Installer) -> None:
     asked = ["--config", "sweep=short", "testbed=here"]
-    assert "all checks passed" in user.run("tpcsweep", "check", "here")
+    checked = user.run("tpcsweep", "check", "here")
+    assert "all checks passed" in checked or "no check failed" in checked
     assert "at most 168 MiB" in user.run("tpcsweep", "grid", "--sweep", "short", "--testbed", "here")
     user.run("snakemake", *asked, "--", "results/short@here/index.html")
     results = user.home / "sweeps/results/short@here"

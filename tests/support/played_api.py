@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from kubernetes.client import Configuration
 from tpcsweep.testbeds.kubernetes.api import Cluster
 
-COLLECTIONS = {"configmaps", "jobs", "networkpolicies", "nodes", "pods", "secrets"}
+COLLECTIONS = {"configmaps", "jobs", "networkpolicies", "nodes", "pods", "resourcequotas", "secrets"}
 GROUPS = {"jobs": "apis/batch/v1"}
 NAMESPACE = "default"
 
@@ -62,6 +62,9 @@ class PlayedApi:
         """Whether credentials are accepted."""
         self.refuse: Callable[[str], int | None] = lambda _: None
         """The status with which a request of a path is refused; None: it is not."""
+        self.rules: list[dict[str, Any]] = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+        """The rights of users, as rules of RBAC, and by `allowed` as resources and verbs that are in no rule."""
+        self.allowed: set[tuple[str, str]] = set()
         self.words = "refused"  # the message with which requests are refused
         self._objects: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
@@ -107,9 +110,19 @@ class PlayedApi:
                 return _status(401, "Unauthorized")
             if status := self.refuse(url.path):
                 return _status(status, self.words)
+            if answer := self._review(url.path.rpartition("/")[2], body):
+                return 201, {**body, "status": answer}
             if url.path.rpartition("/")[2] not in COLLECTIONS:
                 return _status(404, "not found")
             return self._collection(verb, url.path, query, body)
+
+    def _review(self, kind: str, body: Any) -> dict[str, Any] | None:
+        if kind == "selfsubjectrulesreviews":
+            return {"incomplete": False, "nonResourceRules": [], "resourceRules": self.rules}
+        if kind == "selfsubjectaccessreviews":
+            asked = body["spec"]["resourceAttributes"]
+            return {"allowed": (asked["resource"], asked["verb"]) in self.allowed}
+        return None
 
     def _collection(self, verb: str, path: str, query: dict[str, str], body: Any) -> Answer:
         if verb == "POST":

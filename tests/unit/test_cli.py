@@ -124,8 +124,11 @@ def test_a_testbed_with_checks_of_its_own_yields_the_rows(monkeypatch: pytest.Mo
     done = tpcsweep("check", "one")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "one: no check failed, 1 with a warning")
     assert "b: delete: failed, now warning" in done.stdout
+    rows[1] = interface.Finding("b", "delete", "skipped", "no right")
+    done = tpcsweep("check", "one")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "one: no check failed, 1 not looked at")
     rows.pop()
-    assert "b: delete: warning, now not checked" in tpcsweep("check", "one").stdout
+    assert "b: delete: skipped, now not checked" in tpcsweep("check", "one").stdout
     assert "--pair: testbed one is not of kind endpoints" in failed("check", "one", "--pair", "p")
 
 

@@ -222,6 +222,20 @@ def test_jobs(status: dict[str, Any], refused: str | None, text: str | None, fin
 
 
 @pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ({}, "it names no queue (kueue.x-k8s.io/queue-name in metadata.labels)"),
+        ({"kueue.x-k8s.io/queue-name": "storage"}, "queue storage has not admitted it"),
+    ],
+)
+def test_a_suspended_job_is_named_with_its_queue(labels: dict[str, str], why: str) -> None:
+    template = {"spec": {"containers": []}}
+    spec = {"suspend": True, "template": template}
+    job = V1Job.model_validate({"metadata": {"name": "tpc-0a1b2c", "labels": labels}, "spec": spec})
+    assert diagnose_job(job) == Fault("tpc-0a1b2c", f"Job tpc-0a1b2c is suspended: {why}", False)
+
+
+@pytest.mark.parametrize(
     ("added", "limited"),
     [
         ("cpu request for container agent; cpu, memory limit for container servers", "servers"),

@@ -120,7 +120,7 @@ def test_what_the_cluster_takes_away_costs_no_cell(
     site_inbox = inbox(fault, own)
     if said:
         site_inbox.receive(said)
-    site: Any = SimpleNamespace(inbox=site_inbox, until=math.inf, deployment_labels=None)
+    site: Any = SimpleNamespace(inbox=site_inbox, until=math.inf, session=mock.Mock())
     broken = synthetic.result(status="failed", message="why", flags=[BROKEN])
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: broken)
     with pytest.raises(FaultError, match="why") if taken_away else contextlib.nullcontext():
@@ -133,8 +133,10 @@ def test_a_whole_cell_is_kept_and_none_begun_too_late(monkeypatch: pytest.Monkey
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
     until = 1000.0 + how.bounds[1] + CELL_MARGIN
-    site: Any = SimpleNamespace(inbox=inbox(EVICTED), until=until, deployment_labels=None)
+    site: Any = SimpleNamespace(inbox=inbox(EVICTED), until=until, session=mock.Mock())
     assert testbed.measure(site, Parameters(), how) == whole
+    begins, ends = (call.args[0] for call in site.session.log.call_args_list)
+    assert begins.endswith("begins") and ends == "ok wide_interval"
     site.until -= 1.0
     with pytest.raises(FaultError, match="time_limit of the testbed"):
         testbed.measure(site, Parameters(), how)

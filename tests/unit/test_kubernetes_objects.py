@@ -109,17 +109,24 @@ def test_servers_of_different_images_or_without_their_release_are_no_deployment(
     assert lacking.value.final  # another deployment has the same image
 
 
-def test_a_trial_looks_at_each_image_once() -> None:
-    def looks(**changes: Any) -> list[tuple[str, list[str]]]:
-        return [(each.image, each.command[3:]) for each in objects.checks(settings(**changes), None)]
+def test_the_pod_of_a_trial_looks_at_its_image_and_reports_its_kernel() -> None:
+    def looks(of: Kubernetes, job: V1Job, *, alone: bool) -> list[tuple[str, list[str]]]:
+        made = objects.trial_job(job, of, alone=alone, sysctls=["net.a", "net.b"])
+        spec = body(made)["spec"]["template"]["spec"]
+        if spec["containers"][0]["name"] == "servers":
+            assert spec["containers"][0]["command"][3:] == ["420", "system,5.8.1", "net.a,net.b"]
+        return [(each["image"], each["command"][3:]) for each in spec["initContainers"]]
 
-    own = "registry.example/tpcsweep:1"
-    assert looks() == [(own, ["xrootd", "cmsd", "ip"])]
-    emulated = {"kind": "netem", "pairs": [{}]}
-    assert looks(server_image="example/site:1", paths=emulated, releases=["5.8.1"]) == [
-        (own, []),
-        ("example/site:1", ["ip", "tc", "setpriv"]),
+    own, site = "registry.example/tpcsweep:1", "example/site:1"
+    assert looks(settings(), objects.client_job(NAMING, settings(), 60), alone=True) == [
+        (own, ["xrootd", "cmsd", "ip"])
     ]
+    of = settings(server_image=site, paths={"kind": "netem", "pairs": [{}]}, releases=["5.8.1"])
+    client, server, _ = objects.deployment_jobs(NAMING, of, of.pairs[0], DeploymentParameters(), 1, 60)
+    programs = ["ip", "tc", "setpriv"]
+    assert looks(of, client, alone=True) == [(own, []), (site, programs)]
+    assert looks(of, client, alone=False) == [(own, [])]
+    assert looks(of, server, alone=False) == [(site, programs)]
 
 
 def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
@@ -163,6 +170,23 @@ def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
         assert about["annotations"]["tpcsweep/cells"] == "origins=2/rtt=20"
 
 
+def test_every_object_has_the_labels_and_annotations_of_the_testbed() -> None:
+    queue = {"kueue.x-k8s.io/queue-name": "storage", "team": "dtn"}
+    template = {"podTemplate": {"metadata": {"labels": {"team": "client"}}}}
+    of = settings(metadata={"labels": queue, "annotations": {"cost": "42"}}, client=template)
+    naming = Naming.new("demo", "rtt=20", of)
+    jobs = objects.deployment_jobs(naming, of, of.pairs[0], DeploymentParameters(), 1, 60)
+    made = list(map(body, [*jobs, *objects.other_objects(naming)]))
+    assert len(made) == 8
+    for each in [*made, *(job["spec"]["template"] for job in made[:3])]:
+        about = each["metadata"]
+        assert about["annotations"].items() >= {"cost": "42"}.items()
+        assert about["labels"]["kueue.x-k8s.io/queue-name"] == "storage"
+        assert about["labels"]["tpcsweep/deployment"] == naming.identifier
+    assert made[0]["spec"]["template"]["metadata"]["labels"]["team"] == "client"
+    assert {each["metadata"]["labels"]["team"] for each in made} == {"dtn"}
+
+
 def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
     client = body(objects.client_job(NAMING, settings(), 1234.5))
     [of_server] = jobs(settings())
@@ -196,9 +220,20 @@ def test_the_affinity_of_a_template_is_kept_beside_that_which_keeps_deployments_
     pair = {"rtt": 20, "source": of_pods(affinity=given), "destination": {}}
     affinity = pod(settings(paths={"kind": "nodes", "pairs": [pair]}))["spec"]["affinity"]
     assert affinity["nodeAffinity"] == given["nodeAffinity"]
-    kept = objects.exclusive_nodes(NAMING)
+    kept = objects.exclusive_nodes(NAMING, None)
     assert affinity["podAntiAffinity"][objects.REQUIRED] == [own, kept]
-    assert kept == {**objects.exclusive_nodes(replace(NAMING, everywhere=False)), "namespaceSelector": {}}
+    assert "namespaceSelector" not in kept  # pods of others are no reason to wait
+
+
+def test_namespaces_that_agree_on_a_group_keep_each_others_deployments_off_their_nodes() -> None:
+    of = settings(exclusive_group="dtn")
+    naming = Naming.new("demo", "rtt=20", of)
+    job = body(objects.client_job(naming, of, 60))
+    assert job["spec"]["template"]["metadata"]["labels"]["tpcsweep/group"] == "dtn"
+    [term] = job["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][objects.REQUIRED]
+    assert term["namespaceSelector"] == {}
+    assert term["labelSelector"]["matchLabels"] == {"tpcsweep/group": "dtn"}
+    assert term["labelSelector"]["matchExpressions"][1]["values"] == [naming.identifier]
 
 
 def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_their_placements() -> None:

@@ -15,9 +15,8 @@ from tpcsweep.testbeds.interface import Request
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.nodes import disjoint, node_finding, node_pairs
+from tpcsweep.testbeds.kubernetes.nodes import disjoint, node_pairs
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes, client_job
-from tpcsweep.testbeds.kubernetes.placements import Role
 from tpcsweep.testbeds.kubernetes.pod_templates import node_selector
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError
@@ -113,27 +112,6 @@ def test_too_few_nodes_are_refused_with_their_names(server: PlayedApi) -> None:
         node_pairs(server.cluster(), settings())
 
 
-@pytest.mark.parametrize(
-    ("role", "tolerations", "status", "words"),
-    [
-        ("dtn", [OURS], "ok", "2 of 2 nodes: n0, n1"),
-        ("dtn", [], "ok", "1 of 2 nodes: n0"),
-        ("gpu", [OURS], "failed", f"the pods tolerate no node's taints: {BROKEN['key']}:NoSchedule"),
-        ("none", [], "failed", "no node has the labels role=none"),
-    ],
-)
-def test_a_check_says_which_nodes_fit(
-    server: PlayedApi, role: str, tolerations: list[dict[str, str]], status: str, words: str
-) -> None:
-    put_dtns(server, 2, n1=OURS)
-    put(server, "n2", BROKEN, role="gpu")
-    placed = Role.model_validate(pods(nodeSelector={"role": role}, tolerations=tolerations))
-    found = node_finding(server.cluster(), "pair 0 source", placed)
-    assert (found.status, found.reason) == (status, words)
-    server.refuse = lambda _: 403
-    assert node_finding(server.cluster(), "pair 0 source", placed).status == "skipped"
-
-
 def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
     given = settings(paths={"kind": "nodes", "pairs": [{"rtt": 1}]})
     assert node_pairs(server.cluster(), given) == given.pairs
@@ -146,9 +124,9 @@ def test_deployments_and_attempts_begin_with_different_pairs_and_take_any_free_o
     jobs: list[V1Job] = []
     assert [testbed.first_free(jobs, pairs, preferred) for preferred in range(4)] == [*pairs, pairs[0]]
     for pair, other in ((pairs[1], pairs[2]), (pairs[2], pairs[0])):
-        jobs.append(client_job(Naming.new("a sweep", "rtt=20"), settings(), 60.0, pair))
+        jobs.append(client_job(Naming.new("a sweep", "rtt=20", settings()), settings(), 60.0, pair))
         assert testbed.first_free(jobs, pairs, 1) == other
-    jobs.append(client_job(Naming.new("a sweep", "rtt=20"), settings(), 60.0, pairs[0]))
+    jobs.append(client_job(Naming.new("a sweep", "rtt=20", settings()), settings(), 60.0, pairs[0]))
     with pytest.raises(OccupiedError, match=r"^[0-9a-f]{10}: rtt=20 of sweep a sweep by .* and 2 more$"):
         testbed.first_free(jobs, pairs, 1)
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pod templates of a testbed: how they are merged, and what is refused in them."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from tpcsweep.sweeps.problems import validated
+from tpcsweep.testbeds.kubernetes.checks import template_problems
 from tpcsweep.testbeds.kubernetes.pod_templates import merged, pruned
 from tpcsweep.testbeds.kubernetes.reserved import problems
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
-from tests.support.projects import cases
+from tests.support.commands import tpcsweep
+from tests.support.projects import cases, loaded
 from tests.support.testbeds import kubernetes
 from tests.support.workflow import ROOT
 
@@ -80,6 +84,9 @@ REFUSED = """
     server.podTemplate.spec.containers[0].env[0].name: 'PYTHONPATH' → nothing: tpcsweep sets it
     server.podTemplate.spec.containers[0].volumeMounts[0].mountPath: '/tmp/x' → nothing: tpcsweep has its
         files there
+{metadata: {labels: {tpcsweep/deployment: y}, annotations: {app.kubernetes.io/name: z}}}
+    metadata.labels.tpcsweep/deployment: 'y' → nothing: tpcsweep finds and removes
+    metadata.annotations.app.kubernetes.io/name: 'z' → nothing: tpcsweep finds and removes
 {paths: {kind: nodes, pairs: [{rtt: 1, source: {origins: [{podTemplate: {spec: {nodeName: n}}}]}}]}}
     paths.pairs[0].source.origins[0].podTemplate.spec.nodeName: 'n' → nothing: the scheduler keeps
 """
@@ -113,3 +120,22 @@ def test_shipped_testbeds_have_no_problem() -> None:
     contents = [yaml.safe_load(text) for text in texts if "kind: kubernetes" in text]
     assert len(contents) > 4
     assert not any(problems(validated(Kubernetes, content)) for content in contents)
+
+
+@pytest.mark.parametrize("arguments", [("one",), ("one", "--sweep", "one"), ("--print",)])
+def test_check_refuses_a_wrong_template_before_it_asks_a_cluster(
+    arguments: tuple[str, ...], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = """
+server: {podTemplate: {spec: {containers: [{name: server, resources: {limit: {cpu: 1}}}], node_selector: {a: b}}}}
+client: {podTemplate: {spec: {nodeSelektor: {kubernetes.io/hostname: n2}, containers: [{name: cleint}]}}}
+"""
+    content = kubernetes(**yaml.safe_load(changes)).model_dump(mode="json", exclude_unset=True)
+    study = loaded(root, "parameters: {rtt: 20}\n", yaml.safe_dump(content))
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", "/nowhere")
+    (root / "config/config.yaml").write_text("sweep: one\ntestbed: one\n")
+    done = tpcsweep("check", *arguments)
+    assert done.exit_code == 2, done.output
+    wrong = list(map(str, template_problems(study)))
+    assert len(wrong) == 2 and all(line in done.stderr for line in wrong)

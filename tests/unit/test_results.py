@@ -249,3 +249,20 @@ def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.Mon
     put(study, study.grid.cells[3])  # measured after the dataset was made
     staging.clear_unmeasured(study)
     assert [study.cell_file(cell).exists() for cell in study.grid.cells] == [True, False, False, True]
+
+
+def test_a_run_without_a_dataset_names_its_own_reasons(tmp_path: Path) -> None:
+    study = study_of(tmp_path, parameters=FOUR)
+    first, second, third, fourth = study.grid.cells
+    put(study, third)
+    for cell in (first, second, fourth):
+        staging.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "the run before")
+    staging.list_holes(study, {})
+    staging.write_placeholder(study.cell_file(first), cell_spec(study, first), "quota: secrets")
+    put(study, second)
+    study.cell_file(fourth).unlink()  # nothing tried it
+    staging.clear_unmeasured(study)
+    reasons = {path: hole.why for hole in staging.holes(study.folder) for path in hole.cells}
+    # The first reason is that of the last line of a run.
+    assert list(reasons.items()) == [(first.path, "quota: secrets"), (fourth.path, "the run before")]
+    assert third.path not in reasons

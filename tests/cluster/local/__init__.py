@@ -50,11 +50,11 @@ class Cluster:
         if not running:
             raise ClusterError(f"no cluster runs in {self.folder}")
         self.nodes = self.settings.nodes
-        self._program = f"{self.settings.programs}/kube"
+        self.program = f"{self.settings.programs}/kube"
 
     def kubectl(self, *arguments: str, input: str = "", timeout: float = 120) -> str:  # noqa: A002
         """Run kubectl as the admin and give its standard output. Raises ClusterError."""
-        command = [self._program, "kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
+        command = [self.program, "kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
         return _run(command, input, timeout)
 
     def enter(self, argv: Sequence[str], node: str | None = None) -> str:

@@ -11,10 +11,12 @@ import click
 from tpcsweep.cli.options import TESTBED, answer, as_json, load_study, study_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tpcsweep.sweeps.study import SweepStudy
     from tpcsweep.testbeds.interface import Finding
+
+NOT_MADE = "not looked at"  # what people read for the status `skipped`
 
 
 @click.command()
@@ -32,8 +34,9 @@ def check(
     """Check whether a testbed works, and whether it can run a sweep. No cell is measured.
 
     With TESTBED and without --sweep, only the testbed is checked. Prints a row for each check, with its seconds and the
-    reason of a failure: ends of endpoints first, then copies. The last lines name the changes since your last check of
-    this testbed. Exit codes: 0 no check failed, 1 a check failed, 2 a file is wrong.
+    reason of a failure, or why it was not looked at: ends of endpoints first, then copies; on Kubernetes from rights to
+    short pods. The last lines name the changes since your last check of this testbed. Exit codes: 0 no check failed,
+    1 a check failed, 2 a file is wrong.
 
     Example: tpcsweep check endpoints
     """
@@ -74,17 +77,31 @@ def check(
     table = Table("subject", "check", "status", "seconds", "reason")
     for one in shown:
         seconds = "" if one.seconds is None else f"{one.seconds:.2f}"
-        table.add_row(one.subject, one.check, one.status, seconds, escape(one.reason))
-    wrong, doubtful = (sum(one.status == status for one in found) for status in ("failed", "warning"))
+        status = NOT_MADE if one.status == "skipped" else one.status
+        table.add_row(one.subject, one.check, status, seconds, escape(one.reason))
     label = study.testbed_name if alone else study.folder.name
-    verdict = f"{wrong} of {len(found)} checks failed" if wrong else "all checks passed"
-    if doubtful:
-        verdict = f"{verdict if wrong else 'no check failed'}, {doubtful} with a warning"
     content = {"study": label, "findings": [vars(one) for one in shown]}
     if last:
         content |= {"last": last["checked"], "changes": different}
-    answer(as_json, content, table, *_differences(different, last.get("checked", "")), f"{label}: {verdict}")
-    sys.exit(bool(wrong))
+    answer(
+        as_json,
+        content,
+        table,
+        *_differences(different, last.get("checked", "")),
+        f"{label}: {_verdict(found)}",
+    )
+    sys.exit(any(one.status == "failed" for one in found))
+
+
+def _verdict(found: Sequence[Finding]) -> str:
+    """Return the last line: all checks have passed only if all were made."""
+    failed, doubtful, gaps = (
+        sum(one.status == status for one in found) for status in ("failed", "warning", "skipped")
+    )
+    words = [f"{failed} of {len(found)} checks failed" if failed else "no check failed"]
+    words += [f"{doubtful} with a warning"] if doubtful else []
+    words += [f"{gaps} {NOT_MADE}"] if gaps else []
+    return "all checks passed" if not failed and len(words) == 1 else ", ".join(words)
 
 
 def _require_pair(study: SweepStudy, name: str) -> None:

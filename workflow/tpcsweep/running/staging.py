@@ -9,7 +9,7 @@ function names the guarantee that it serves (docs/developing.md).
 import contextlib
 import itertools
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,26 +111,32 @@ def empty(study: SweepStudy) -> None:
 def clear_unmeasured(study: SweepStudy) -> None:
     """Rename damaged and stale cells' files and delete placeholders, so that the next run measures these cells.
 
-    Damaged files and placeholders that the list of unmeasured cells lacks are added to it: a run during which a cell is
-    damaged does not exit with 0. Stale files that it lacks remain, because the run had other targets. Rules list these
-    files as outputs, so this must follow the last job of a run.
+    The list of unmeasured cells afterwards has the reasons of this run: a placeholder's replaces that of an earlier
+    run, damaged files that folding did not see are added, and measured cells are removed. A run during which a cell is
+    damaged does not exit with 0. Stale files that the list lacks remain, because the run had other targets. Rules list
+    these files as outputs, so this must follow the last job of a run.
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
-    unlisted: list[tuple[Cell, str]] = []
+    unmeasured: list[tuple[Cell, str]] = []
+    measured: set[str] = set()
     for cell in study.grid.cells:
         file, spec = study.cell_file(cell), cell_spec(study, cell)
         if not (stale := cell_files.stale(file, spec)) and cell.path not in listed:
             continue
         if (why := cell_files.unmeasured_reason(file)) is not None:
             file.unlink()
+            unmeasured.append((cell, why))
         elif why := cell_files.damage(file):
             set_aside(file, "damaged")
-        elif cell.path in listed and file.exists() and (stale or _is_rejected(study, cell)):
-            set_aside(file, "stale" if stale else "damaged")
-        if why and cell.path not in listed:
-            unlisted.append((cell, why))
-    if unlisted:
-        _write_holes(study, [*holes(study.folder), *_grouped(unlisted)])
+            if cell.path not in listed:
+                unmeasured.append((cell, why))
+        elif cell.path in listed and file.exists():
+            if stale or _is_rejected(study, cell):
+                set_aside(file, "stale" if stale else "damaged")
+            else:
+                measured.add(cell.path)
+    if unmeasured or measured:
+        _relist(study, unmeasured, measured)
 
 
 def retry_failed(study: SweepStudy) -> None:
@@ -144,9 +150,7 @@ def retry_failed(study: SweepStudy) -> None:
         if not cell_files.stale(file, cell_spec(study, cell)):
             failed.append((cell, cell_files.read_cell(file).result.message or "failed"))
             file.replace(file.with_name(f"{file.name}.failed"))
-    tried = {cell.path for cell, _ in failed}
-    others = (hole for hole in holes(study.folder) if not tried & set(hole.cells))
-    _write_holes(study, [*others, *_grouped(failed)])
+    _relist(study, failed)
 
 
 def _is_rejected(study: SweepStudy, cell: Cell) -> bool:
@@ -196,6 +200,16 @@ def _grouped(reasons: Iterable[tuple[Cell, str]]) -> list[Hole]:
         if reason:
             paths.setdefault((cell.deployment.path, reason), []).append(cell.path)
     return [Hole(deployment, tuple(cells), reason) for (deployment, reason), cells in paths.items()]
+
+
+def _relist(study: SweepStudy, reasons: Sequence[tuple[Cell, str]], measured: Collection[str] = ()) -> None:
+    """Put cells with new reasons first in the list of unmeasured cells, and remove `measured` ones."""
+    newer = {cell.path for cell, _ in reasons}.union(measured)
+    kept = [
+        hole._replace(cells=tuple(each for each in hole.cells if each not in newer))
+        for hole in holes(study.folder)
+    ]
+    _write_holes(study, [*_grouped(reasons), *(hole for hole in kept if hole.cells)])
 
 
 def _write_holes(study: SweepStudy, holes: Iterable[Hole]) -> None:

@@ -149,8 +149,27 @@ class Cluster:
 def connect_cluster(settings: Kubernetes) -> Cluster:
     """Return the cluster of the settings, after it has answered once.
 
+    Raises ClusterError if there is no cluster, or if it does not answer or refuses.
+    """
+    cluster = find_cluster(settings)
+    require_answer(cluster, cluster.batch.list_namespaced_job, cluster.namespace, limit=1, seconds=10)
+    return cluster
+
+
+def require_answer(cluster: Cluster, operation: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Make the first call to a cluster, and return the answer. Raises ClusterError with the name of the cluster."""
+    try:
+        return call(operation, *arguments, **options)
+    except ClusterError as error:
+        advice = "" if isinstance(error, RefusedError) else ". Is it up, and can it be reached from here?"
+        raise ClusterError(f"{cluster.name}: {error}{advice}") from error
+
+
+def find_cluster(settings: Kubernetes) -> Cluster:
+    """Return the cluster of the settings, without a request.
+
     Its kubeconfig is that of `$TPCSWEEP_KUBECONFIG`, `$KUBECONFIG` or ~/.kube/config; without one, a pod uses its
-    service account. Raises ClusterError if there is no cluster, or if it does not answer or refuses.
+    service account. Raises ClusterError if there is no cluster.
     """
     # The client retries nothing by itself, so warnings of urllib3 are reported here, or are over.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
@@ -165,13 +184,7 @@ def connect_cluster(settings: Kubernetes) -> Cluster:
     if proxy.auth:
         configuration.proxy_headers = urllib3.make_headers(proxy_basic_auth=unquote(proxy.auth))
     space = settings.namespace or namespace or "default"
-    cluster = Cluster(configuration, space, f"{name} ({configuration.host})", lambda: _find(settings)[0])
-    try:
-        call(cluster.batch.list_namespaced_job, space, limit=1, seconds=10)
-    except ClusterError as error:
-        advice = "" if isinstance(error, RefusedError) else ". Is it up, and can it be reached from here?"
-        raise ClusterError(f"{cluster.name}: {error}{advice}") from error
-    return cluster
+    return Cluster(configuration, space, f"{name} ({configuration.host})", lambda: _find(settings)[0])
 
 
 def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE, **options: Any) -> T:

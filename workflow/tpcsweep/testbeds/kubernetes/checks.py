@@ -45,8 +45,13 @@ def check(study: SweepStudy) -> list[Problem]:
         paths = _real(testbed, file)
     rules = [*paths, _origins(testbed, file), *server_rules(), *_servers(testbed, file)]
     rules += _memory(testbed, file)
-    wrong = [replace(problem, file=file) for problem in reserved.problems(testbed)]
-    return [*wrong, *_time(testbed, file, study.sweep.measurement), *broken(rules, study)]
+    return [*template_problems(study), *_time(testbed, file, study.sweep.measurement), *broken(rules, study)]
+
+
+def template_problems(study: SweepStudy) -> list[Problem]:
+    """List the fields of a testbed's pod templates that no deployment can have, whatever its sweep."""
+    assert isinstance(study.testbed, Kubernetes)
+    return [replace(problem, file=study.testbed_file) for problem in reserved.problems(study.testbed)]
 
 
 def _time(testbed: Kubernetes, file: str, how: Measurement) -> list[Problem]:

@@ -15,6 +15,8 @@ STARTING = frozenset({"ContainerCreating", "PodInitializing"})  # reasons for wh
 HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName"})
 """Reasons for waiting that do not pass. A registry may answer later."""
 IMAGE = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"})
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label of a Job that names its queue: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/."""
 OCCUPIED = "anti-affinity rules"
 """The scheduler's words for nodes with pods of another deployment (its plugin InterPodAffinity)."""
 MEASURED = frozenset({"servers", "client"})
@@ -107,6 +109,14 @@ def diagnose_job(job: k8s.V1Job, events: Events = ()) -> Fault | None:
         failed = condition.type in ("Failed", "FailureTarget") and condition.status == "True"
         if failed and condition.reason != "BackoffLimitExceeded":
             return Fault(name, f"Job {name}: {condition.reason}: {one_line(condition.message)}", final=True)
+    if job.spec and job.spec.suspend:
+        queue = (object_metadata(job).labels or {}).get(QUEUE)
+        why = (
+            f"queue {queue} has not admitted it"
+            if queue
+            else f"it names no queue ({QUEUE} in metadata.labels)"
+        )
+        return Fault(name, f"Job {name} is suspended: {why}", final=False)
     refused = [one_line(event.message) for event in events if event.reason == "FailedCreate"]
     if refused and not has_pod(job):
         text = f"Job {name}: FailedCreate: {refused[-1]}"

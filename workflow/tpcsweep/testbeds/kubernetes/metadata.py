@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import psutil
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
 from tpcsweep.deploying.linux.namespaces import boot_id
+from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
 PYTHON = "/usr/bin/python3"  # the interpreter in pods
 POD = "tpcsweep.testbeds.kubernetes.pod"  # the package of programs that run in pods
@@ -29,6 +30,8 @@ CELLS = "tpcsweep/cells"
 OWNER = "tpcsweep/owner"  # annotations of every object: who made it, and for which cells
 PROCESS = "tpcsweep/process"
 """The annotation with the process that made an object: boot, PID namespace and PID."""
+GROUP = "tpcsweep/group"
+"""The label of pods that share nodes with no pod of another deployment of the same value, in any namespace."""
 NODES = "tpcsweep/nodes"
 """The annotation of a client's Job with the choices of nodes of its deployment, one a line."""
 
@@ -40,12 +43,17 @@ class Naming:
     identifier: str
     sweep: str
     deployment: str
-    everywhere: bool = True
-    """Whether its nodes are kept from deployments of all namespaces, or of its own alone."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The testbed's labels of all objects."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """The testbed's annotations of all objects."""
 
     @classmethod
-    def new(cls, sweep: str, deployment: str) -> Naming:
-        return cls(secrets.token_hex(5), sweep, deployment)
+    def new(cls, sweep: str, deployment: str, settings: Kubernetes) -> Naming:
+        given = settings.metadata
+        group = {GROUP: settings.exclusive_group} if settings.exclusive_group else {}
+        identifier = secrets.token_hex(5)
+        return cls(identifier, sweep, deployment, {**given.labels, **group}, given.annotations)
 
     def renewed(self) -> Naming:
         """Return the naming of another attempt at the same deployment."""
@@ -65,11 +73,12 @@ class Naming:
         annotations: Mapping[str, str] | None = None,
     ) -> V1ObjectMeta:
         """Return the metadata of an object that the cluster deletes with the Job `owner`."""
-        labels = {**MANAGED, DEPLOYMENT: self.identifier, ROLE: role, SIDE: side}
+        labels = {**self.labels, **MANAGED, DEPLOYMENT: self.identifier, ROLE: role, SIDE: side}
         return V1ObjectMeta(
             name=name,
             labels={key: value for key, value in labels.items() if value is not None},
             annotations={
+                **self.annotations,
                 SWEEP: self.sweep,
                 CELLS: self.deployment,
                 OWNER: f"{psutil.Process().username()}@{socket.gethostname()} pid {os.getpid()}",

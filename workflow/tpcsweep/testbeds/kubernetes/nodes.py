@@ -6,9 +6,8 @@ from typing import Any
 
 from kubernetes.client import V1Node, V1Taint
 
-from tpcsweep.testbeds.interface import Finding
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.metadata import object_metadata, object_name
+from tpcsweep.testbeds.kubernetes.metadata import object_metadata
 from tpcsweep.testbeds.kubernetes.objects import NODE
 from tpcsweep.testbeds.kubernetes.placements import Role, RoleType
 from tpcsweep.testbeds.kubernetes.pod_templates import merged, node_selector, template_field
@@ -40,24 +39,6 @@ def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
         words = f"no pair of nodes is ready, of {len(pairs)}; nodes found: {', '.join(counts)}"
         raise ClusterError(f"paths.each: {words}")
     return tuple(_between(each, *hosts) for hosts in usable)
-
-
-def node_finding(cluster: Cluster, subject: str, placed: Role) -> Finding:
-    """Return whether a node has the labels that pods ask for, and taints that they tolerate."""
-    chosen = _labels(placed)
-    try:
-        items = call(cluster.core.list_node, label_selector=chosen, seconds=0).items
-    except ClusterError as error:
-        return Finding(subject, "nodes", "skipped", str(error))
-    if not items:
-        return Finding(subject, "nodes", "failed", f"no node has the labels {chosen}")
-    barriers = {object_name(item): _barrier(item, placed) for item in items}
-    names = [name for name, taint in barriers.items() if not taint]
-    if not names:
-        taints = "; ".join(sorted(set(barriers.values())))
-        return Finding(subject, "nodes", "failed", f"the pods tolerate no node's taints: {taints}")
-    some = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-    return Finding(subject, "nodes", "ok", f"{len(names)} of {len(items)} nodes: {some}")
 
 
 def disjoint(sources: Collection[str], destinations: Collection[str]) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from kubernetes import client as k8s
 from tpcsweep.common.installation import PACKAGE
 from tpcsweep.deploying.paths.tcp_rates import probe_connections
 from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.deploying.xrootd.releases import SYSTEM
 from tpcsweep.sweeps.parameters import DeploymentParameters, parameters_by_sysctl, sysctls
 from tpcsweep.testbeds.kubernetes import placements, pod_templates
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
@@ -37,11 +38,14 @@ FILLED = {name: str(value) for name, value in vars(pod_files).items() if name.is
 USER = 10940  # user and group of all processes, as in the image, unless a template says otherwise
 SERVER_MEMORY = 1 << 30  # bytes of memory of a server beside its files
 ARCHIVE = "package"
+TRIAL_MARGIN = 60.0  # seconds that the Jobs of a trial may last after its pods should have ended
 FINISHED_SECONDS = 30  # seconds for which a Job that has ended remains, so that people can see why
 NETWORK = "net1"  # the interface of an attached network, as Multus names the first
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 """The annotation in which Multus describes a pod's networks."""
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""The annotation of a pod with the container of which `kubectl logs` prints the log."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NODE = "kubernetes.io/hostname"  # the label by which nodes differ
 SECRETS: Mapping[str, Callable[[str], bool]] = {
@@ -53,6 +57,8 @@ MIB = 2**20
 CLIENT_LIMITS = {"cpu": "2", "memory": "2Gi"}
 HUB_LIMITS = {"cpu": "250m", "memory": "128Mi"}
 """Limits of the hub, which passes on the samples of all agents ten times a second."""
+SMALL = {"cpu": "200m", "memory": "128Mi"}
+"""Limits and requests of a container that tries a placement."""
 AGENT_CPU, AGENT_MEMORY = 250, 128
 """Thousandths of a core, and MiB, of an agent with few streams that verifies no path."""
 SAMPLING_CPU = 0.2
@@ -141,7 +147,8 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
         _container(CLIENT, settings.image, settings, "client_container"),
         _container(HUB, settings.image, settings, *hub),
     ]
-    meta = naming.meta("", role="client", annotations=attachment(placed.network, address))
+    shown = {DEFAULT_CONTAINER: HUB}
+    meta = naming.meta("", role="client", annotations=attachment(placed.network, address) | shown)
     limits = {CLIENT: CLIENT_LIMITS, HUB: HUB_LIMITS}
     spec = {**_pod(naming, settings, CLIENT), "containers": containers}
     template = _with_template(naming, settings, meta, spec, placed.podTemplate, limits)
@@ -212,16 +219,22 @@ def _cpu_and_memory(cpu: float, memory: float) -> dict[str, str]:
     return {"cpu": f"{round(cpu)}m", "memory": f"{round(memory)}Mi"}
 
 
-def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
+def other_objects(naming: Naming) -> list[Any]:
+    """Return the objects of a deployment that are no Jobs, without content and owner."""
+    secrets = [secret(naming, of, {}, None) for of in SECRETS]
+    return [*secrets, config_map(naming, {}, None), package(naming, None), network_policy(naming, None)]
+
+
+def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job | None) -> k8s.V1Secret:
     data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
     return k8s.V1Secret(metadata=naming.meta(f"{naming.prefix}-{of}", owner), immutable=True, data=data)
 
 
-def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
+def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job | None) -> k8s.V1ConfigMap:
     return k8s.V1ConfigMap(metadata=naming.meta(naming.prefix, owner), immutable=True, data=dict(files))
 
 
-def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
+def package(naming: Naming, owner: k8s.V1Job | None) -> k8s.V1ConfigMap:
     data: dict[str, Any] = {pod_files.PACKAGE.name: base64.b64encode(package_archive()).decode()}
     metadata = naming.meta(f"{naming.prefix}-{ARCHIVE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
@@ -237,7 +250,7 @@ def package_archive() -> bytes:
     return held.getvalue()
 
 
-def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
+def network_policy(naming: Naming, owner: k8s.V1Job | None) -> k8s.V1NetworkPolicy:
     """Return the policy by which pods of a deployment reach each other alone."""
     ports = [{"port": port, "protocol": "TCP"} for port in PORTS]
     spec = _manifest("network_policy", identifier=naming.identifier, ports=ports)
@@ -282,19 +295,57 @@ def attachment(network: str | None, address: str | None) -> dict[str, str]:
     return {NETWORKS: json.dumps([pod_templates.pruned({"name": name, "interface": NETWORK, **known})])}
 
 
-def exclusive_nodes(naming: Naming) -> Tree:
+def exclusive_nodes(naming: Naming, group: str | None) -> Tree:
     """Return the term of anti-affinity that keeps pods of other deployments off a node, and this one off theirs.
 
-    A quota may forbid terms for all namespaces (CrossNamespacePodAffinity); `naming.everywhere` tells.
+    It acts on deployments of the namespace, or with a `group` on those of the group in all namespaces, which a quota of
+    scope CrossNamespacePodAffinity may forbid.
     """
     term = _manifest("exclusive_nodes", identifier=naming.identifier)
-    if not naming.everywhere:
-        del term["namespaceSelector"]  # an empty one selects all
-    return term
+    return merged(term, _manifest("exclusive_group", group=group)) if group else term
 
 
-def checks(settings: Kubernetes, sizes_of: Any) -> list[k8s.V1Container]:
-    """Return init containers, with the hub's resources, that fail if an image lacks a program of its pods."""
+def trial_job(job: k8s.V1Job, settings: Kubernetes, *, alone: bool, sysctls: Sequence[str] = ()) -> k8s.V1Job:
+    """Return a Job whose pod fails if its image lacks a program, and otherwise runs for a look at it.
+
+    A server's container reports `sysctls` and the releases of XRootD. If `alone`, the pod looks at all images of the
+    testbed, otherwise at its own.
+    """
+    tree = words(job)
+    tree["spec"]["activeDeadlineSeconds"] = round(settings.start_time + settings.orphan_time + TRIAL_MARGIN)
+    spec = tree["spec"]["template"]["spec"]
+    main, watching = spec["containers"]
+    looks = [
+        each
+        for each in image_checks(settings, watching["resources"])
+        if alone or each["image"] == main["image"]
+    ]
+    spec["initContainers"] = [*looks, *spec.get("initContainers", [])]
+    if main["name"] == SERVERS:
+        seconds = f"{settings.start_time + settings.orphan_time:g}"
+        releases = ",".join([SYSTEM, *settings.releases])
+        main["command"] = [PYTHON, "-m", f"{POD}.node_report", seconds, releases, ",".join(sysctls)]
+    return k8s.V1Job.model_validate(tree)
+
+
+def renamed(job: k8s.V1Job, naming: Naming, other: Naming) -> k8s.V1Job:
+    """Return a Job of one deployment as the Job of another one that is equal."""
+    text = json.dumps(words(job)).replace(naming.identifier, other.identifier)
+    return k8s.V1Job.model_validate(json.loads(text))
+
+
+def small_job(job: k8s.V1Job) -> k8s.V1Job:
+    """Return a Job whose containers ask for little CPU and memory, to try a placement that has no room for more."""
+    tree = words(job)
+    for container in tree["spec"]["template"]["spec"]["containers"]:
+        container["resources"] = {
+            kind: {**values, **SMALL} for kind, values in container["resources"].items()
+        }
+    return k8s.V1Job.model_validate(tree)
+
+
+def image_checks(settings: Kubernetes, sizes: Tree) -> list[Tree]:
+    """Return init containers that fail if an image lacks a program of its pods, one for each image."""
     programs = [] if settings.releases else ["xrootd", "cmsd"]
     programs += ["ip", *(["tc", "setpriv"] if settings.paths.kind == "netem" else [])]
     needed: dict[str, list[str]] = {settings.image: [], settings.server_image or settings.image: programs}
@@ -303,7 +354,7 @@ def checks(settings: Kubernetes, sizes_of: Any) -> list[k8s.V1Container]:
         container = _container(f"image-{number}", image, settings, "able")
         del container["volumeMounts"], container["env"]  # the image must have all of it
         container["command"] = [PYTHON, "-c", inspect.getsource(capabilities), *programs]
-        made.append(k8s.V1Container.model_validate({**container, "resources": sizes_of}))
+        made.append({**container, "resources": sizes})
     return made
 
 
@@ -337,7 +388,7 @@ def _with_template(
         resources = placements.resources(limits[name], limited, requested, settings.qos)
         each["resources"] = {**each.get("resources", {}), **resources}
     rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
-    rules[REQUIRED] = [*rules.get(REQUIRED, []), exclusive_nodes(naming)]
+    rules[REQUIRED] = [*rules.get(REQUIRED, []), exclusive_nodes(naming, settings.exclusive_group)]
     return whole
 
 

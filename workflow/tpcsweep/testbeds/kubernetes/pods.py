@@ -79,7 +79,7 @@ class Pods:
         self._create(self._bodies)
         count = 1 + sum(map(len, self._placements.values()))
         running = self.watch.wait_until_ready(count, self._settings.start_time).values()
-        self.by_name = {_name(pod, self.naming): pod for pod in running}
+        self.by_name = {server_name(pod, self.naming): pod for pod in running}
         self.sides = {
             side: objects.side_servers(side, placed, self._addresses(side, placed))
             for side, placed in self._placements.items()
@@ -158,7 +158,7 @@ class Pods:
         with contextlib.suppress(ClusterError):  # the container has never run, or its node is gone
             if text := call(read, object_name(pod), space, container=container, seconds=0):
                 logs.mkdir(parents=True, exist_ok=True)
-                path = logs / f"{container}.{_name(pod, self.naming)}.log"
+                path = logs / f"{container}.{server_name(pod, self.naming)}.log"
                 path.write_text(xrootd.without_secrets(text), "utf-8")
 
 
@@ -175,7 +175,7 @@ def pod_address(pod: V1Pod, *, attached: bool = False) -> str:
     )
 
 
-def _name(pod: V1Pod, naming: Naming) -> str:
+def server_name(pod: V1Pod, naming: Naming) -> str:
     """Return the name of a pod's server, from the name of its Job."""
     jobs = (each.name for each in object_metadata(pod).owner_references or [] if each.kind == "Job")
     return next(jobs, "").removeprefix(naming.prefix).removeprefix("-") or CLIENT

@@ -18,6 +18,8 @@ from tpcsweep.testbeds.kubernetes.placements import SERVERS, Role
 from tpcsweep.testbeds.kubernetes.pod import pod_files
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 
+OWN = "tpcsweep/"  # the prefix of names of tpcsweep's own labels and annotations
+FOUND_BY = "tpcsweep finds and removes deployments by it"
 LABELS = "|".join(map(re.escape, MANAGED))
 VOLUMES = "|".join((ARCHIVE, "state", "credentials", "configuration", "files"))
 FOLDERS = "|".join(("/tmp", *map(str, (pod_files.STATE, pod_files.FILES, pod_files.PACKAGE_FOLDER))))  # noqa: S108
@@ -28,7 +30,7 @@ FREE = r"\b(labels|annotations|nodeSelector|matchLabels|limits|requests|volumeAt
 CHOOSE = "the scheduler keeps deployments apart; choose by nodeSelector: {kubernetes.io/hostname: …}"
 RESERVED = {
     r"metadata\.(?!labels|annotations)\w+": "a Job makes the pod; labels and annotations may be given",
-    rf"metadata\.\w+\.(tpcsweep/.*|{LABELS})": "tpcsweep finds and removes deployments by it",
+    rf"metadata\.\w+\.({OWN}.*|{LABELS})": FOUND_BY,
     r"spec\.nodeName": CHOOSE,
     r"spec\.restartPolicy": "a server that restarts during a cell would not be noticed",
     r"spec\.activeDeadlineSeconds": "time_limit of the testbed says how long pods may run",
@@ -50,7 +52,14 @@ RESERVED = {
 
 
 def problems(settings: Kubernetes) -> list[Problem]:
-    return [problem for place, role in _roles(settings) for problem in _of_role(settings, place, role)]
+    found = [problem for place, role in _roles(settings) for problem in _of_role(settings, place, role)]
+    for kind, given in settings.metadata:
+        own = (name for name in given if name.startswith(OWN) or name in MANAGED)
+        found += [
+            Problem(key(("metadata", kind, name)), quoted(given[name]), f"nothing: {FOUND_BY}")
+            for name in own
+        ]
+    return found
 
 
 def _roles(value: Any, *place: str | int) -> Iterator[tuple[tuple[str | int, ...], Role]]:

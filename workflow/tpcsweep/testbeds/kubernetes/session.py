@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
 from tpcsweep.common.errors import BrokenError
+from tpcsweep.deploying.xrootd.server_config import without_secrets
 from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, RefusedError
 from tpcsweep.testbeds.kubernetes.metadata import POD, PYTHON
 
@@ -83,6 +84,10 @@ class Session:
         """Ask agents at once, and return their answers by name."""
         return dict(self.ask("tell", to=to, verb=verb, arguments=arguments))
 
+    def log(self, text: str) -> None:
+        """Have the hub print a line, for `kubectl logs`; it is lost if the hub cannot be reached."""
+        self._outgoing.put(json.dumps({"log": without_secrets(text)}).encode() + b"\n")
+
     def close(self) -> None:
         """End the conversation; the hub then waits for another."""
         self._ended.set()
@@ -119,7 +124,7 @@ class Session:
     def _converse(self, connection: WSClient) -> None:
         text = b""
         last_sent = time.monotonic()
-        while connection.is_open() and not self._ended.is_set():
+        while connection.is_open() and not (self._ended.is_set() and self._outgoing.empty()):
             connection.update(timeout=POLL)
             if connection.peek_stdout():
                 *lines, text = (text + connection.read_stdout()).split(b"\n")

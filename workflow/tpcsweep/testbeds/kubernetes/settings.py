@@ -103,6 +103,15 @@ class Paths(Strict):
                     yield (*place, side, "network"), "nothing", allowed
 
 
+class Metadata(Strict):
+    """Labels and annotations, as Kubernetes has them."""
+
+    labels: dict[AnyText, AnyText] = Field(default_factory=dict)
+    """labels, such as kueue.x-k8s.io/queue-name, or those that policies of the cluster require"""
+    annotations: dict[AnyText, AnyText] = Field(default_factory=dict)
+    """annotations"""
+
+
 class Kubernetes(Settings):
     """Pods of a Kubernetes cluster."""
 
@@ -118,6 +127,12 @@ class Kubernetes(Settings):
     """image of all pods, preferably by digest"""
     server_image: AnyText | None = None
     """image of server pods, with XRootD, Python 3.11 and iproute2; null: the image of all pods"""
+    metadata: Metadata = Field(default_factory=Metadata)
+    """labels and annotations of every object: Jobs, pods, Secrets, ConfigMaps and NetworkPolicies"""
+    exclusive_group: Word | None = None
+    """a name that several namespaces agree on: no two deployments of the same name share a node; null: no two
+    deployments of the namespace do
+    """
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """when nodes pull the image"""
     releases: tuple[Word, ...] = ()

@@ -15,30 +15,29 @@ from kubernetes.client import V1Job, V1Pod, VersionApi
 
 from tpcsweep.common import signals
 from tpcsweep.common.errors import BrokenError, FaultError
+from tpcsweep.common.numbers import short
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import BROKEN
-from tpcsweep.deploying.linux.sysctls import mismatches
 from tpcsweep.deploying.paths.network_path import NetworkPath, PathError, describe_limit
 from tpcsweep.deploying.paths.verification import FoundPath
 from tpcsweep.deploying.xrootd.server_config import place_of
 from tpcsweep.measuring import cell
 from tpcsweep.measuring.client.client_process import Client, ClientError
 from tpcsweep.sweeps.parameters import Parameters, parameters_by_sysctl
-from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Measurement
-from tpcsweep.testbeds.interface import Finding, Request, TeardownError
-from tpcsweep.testbeds.kubernetes import api, deployments, nodes, objects, rehearsal
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
+from tpcsweep.testbeds.interface import Request, TeardownError
+from tpcsweep.testbeds.kubernetes import api, check_list, deployments, nodes, objects, short_pods
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_name
 from tpcsweep.testbeds.kubernetes.placements import CLIENT, CPU, resource_amount
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import ANNOTATION, Pods, pod_address
+from tpcsweep.testbeds.kubernetes.pods import Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
 from tpcsweep.testbeds.kubernetes.tcp_looks import verify_pods
-from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
+from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
@@ -46,22 +45,12 @@ AgentAnswer = Mapping[str, Any]  # an answer of agents, by keys
 OTHERS = (("src", "dst"), ("dst", "src"))
 RECORDED_SYSCTLS = [*parameters_by_sysctl(objects.KIND), "net.ipv4.tcp_no_metrics_save"]
 TARGETS = {"src": "source", "dst": "destination"}  # targets of the sampler, by side
-TRIAL = "trial of the image"
-TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its start
 POLL = 1.0  # about how many seconds pass until a deployment looks again for a free pair
 LET_GO_SECONDS = 5.0  # about how long a deployment leaves nodes to others that it could not get all of
-SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
 
 
-def require(settings: Kubernetes) -> None:
-    """Start, ask and remove one client pod. Raises ClusterError with reason and remedy, and TeardownError."""
-    cluster = api.connect_cluster(settings)
-    try:
-        _try(cluster, settings)
-    except ClusterError as error:
-        forbidden = "is forbidden: User " in str(error)
-        advice = f"; {rehearsal.ROLE} has the rights that sweeps need" if forbidden else ""
-        raise ClusterError(f"{cluster.name}: {error}{advice}") from error
+require, rehearse = check_list.require, check_list.rehearse
+check, manifests = check_list.check, check_list.manifests
 
 
 @contextlib.contextmanager
@@ -83,11 +72,15 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
             site.provenance["kubernetes"] |= {
                 "version": call(VersionApi(cluster.http).get_code).git_version,
                 "namespace": cluster.namespace,
-                "nodes_kept_from": "all namespaces" if pods.naming.everywhere else "this namespace",
+                "exclusive_group": settings.exclusive_group or "this namespace",
             }
+            session.log(f"sweep {request.sweep}, deployment {request.deployment}: its servers are ready")
             yield site
         except (SessionError, ClientError) as error:
             inbox.blame(error)  # Kubernetes may know why the pods are silent
+            raise
+        except EXPECTED as error:
+            session.log(f"the deployment ends: {error}")
             raise
 
 
@@ -98,7 +91,11 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
     """
     if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
         raise FaultError("its pods may not run for longer (time_limit of the testbed)")
+    site.session.log(f"cell with tool={wanted.tool} streams={wanted.streams}: begins")
     result = cell.measure(site, wanted, how, *shown)
+    rate = result.summary.throughput
+    reached = "" if rate is None else f", {short(rate)} Gbit/s"
+    site.session.log(f"{result.status}{reached} {' '.join((*result.flags, result.message))}".rstrip())
     if BROKEN in result.flags and site.inbox.taken_away():
         raise FaultError(result.message)
     return result
@@ -114,7 +111,7 @@ def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> It
     pairs = [
         pair for pair in nodes.node_pairs(cluster, settings) if settings.serves(pair, request.parameters)
     ]
-    naming = rehearsal.within_quota(cluster, settings, Naming.new(request.sweep, request.deployment))
+    naming = Naming.new(request.sweep, request.deployment, settings)
     reported = ""
     for preferred_place in itertools.count(request.preferred_place):
         for identifier, whose in deployments.leftovers(cluster).items():
@@ -124,8 +121,7 @@ def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> It
         with contextlib.ExitStack() as undo:
             try:
                 pair = first_free(deployments.deployments(cluster), pairs, preferred_place)
-                shared = "" if naming.everywhere else SHARED
-                request.stage(f"deploying {request.deployment}{shared}")
+                request.stage(f"deploying {request.deployment}")
                 pause = LET_GO_SECONDS
                 pods = undo.enter_context(
                     deployed_objects(cluster, naming.renewed(), settings, pair, request)
@@ -205,82 +201,6 @@ def common_release(releases: Mapping[str, AgentAnswer]) -> AgentAnswer:
     return release
 
 
-def rehearse(study: SweepStudy) -> None:
-    """Raise ClusterError if the API server would refuse a pod of a sweep."""
-    cluster, pairs, naming = _cluster_and_pairs(rehearsal.settings_of(study))
-    for name, job in rehearsal.distinct_jobs(study, pairs, naming):
-        if refusal := rehearsal.refusal(cluster, job):
-            raise PodError(f"{cluster.name}: {name}: {refusal}", final=True)
-
-
-def manifests(study: SweepStudy) -> list[dict[str, Any]]:
-    """Return the Job of each distinct pod of a sweep; it asks a cluster for `pairs: all` alone."""
-    settings = rehearsal.settings_of(study)
-    all_of_them = settings.paths.pairs == "all"
-    pairs = nodes.node_pairs(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
-    return [objects.words(job) for _, job in rehearsal.distinct_jobs(study, pairs)]
-
-
-def check(study: SweepStudy) -> Iterator[Finding]:
-    settings, name = rehearsal.settings_of(study), study.testbed_name
-    try:
-        cluster, pairs, naming = _cluster_and_pairs(settings)
-    except ClusterError as error:
-        yield Finding(name, "cluster", "failed", str(error))
-        return
-    yield Finding(name, "cluster", "ok", cluster.name)
-    yield from rehearsal.findings(cluster, study, pairs, naming)
-    try:
-        _try(cluster, settings)
-    except EXPECTED as error:
-        yield Finding(settings.image, "image", "failed", str(error))
-    else:
-        yield Finding(settings.image, "image", "ok")
-
-
-def _cluster_and_pairs(settings: Kubernetes) -> tuple[Cluster, tuple[Pair, ...], Naming]:
-    """Return a testbed's cluster, its pairs, and names for a rehearsal. Raises ClusterError."""
-    cluster = api.connect_cluster(settings)
-    naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
-    return cluster, nodes.node_pairs(cluster, settings), naming
-
-
-def _try(cluster: Cluster, settings: Kubernetes) -> None:
-    """Start a client pod until it answers, or other deployments use its node."""
-    naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
-    job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN)
-    assert job.spec and job.spec.template.spec
-    spec = job.spec.template.spec
-    spec.init_containers = objects.checks(settings, spec.containers[-1].resources)
-    with contextlib.ExitStack() as undo:
-        undo.callback(_remove_trial, cluster, naming)
-        owner = create_object(cluster, job)
-        create_object(cluster, objects.package(naming, owner))
-        filled = objects.secret(naming, CLIENT, {}, owner), objects.config_map(naming, {}, owner)
-        for body in (*filled, objects.network_policy(naming, owner)):
-            rehearsal.dry_run(cluster, body)
-        watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
-        try:
-            [name] = watch.wait_until_ready(1, settings.start_time)
-        except OccupiedError:
-            return
-        except PodError as error:
-            raise PodError(f"the client pod does not start: {error}") from error
-        annotated = {"metadata": {"annotations": {ANNOTATION: ""}}}
-        call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
-        session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
-        undo.callback(session.close)
-        try:
-            session.ask("clock")
-        except SessionError as error:
-            raise PodError(watch.fault() or str(error)) from error
-
-
-def _remove_trial(cluster: Cluster, naming: Naming) -> None:
-    with signals.defer_signals():  # Ctrl-C takes effect when nothing is left
-        deployments.teardown(cluster, naming.identifier)
-
-
 def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox) -> KubernetesSite:
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
@@ -346,12 +266,8 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
 def _require_sysctls(sysctls: Mapping[str, Mapping[str, str]], needed: Mapping[str, str]) -> None:
     """Raise PathError for the first origin whose sysctls, by its name, are not those needed."""
     for origin, values in sysctls.items():
-        for name, why in mismatches(needed, values):
-            parameter = parameters_by_sysctl(objects.KIND)[name]
-            fix = f"choose a value of {parameter} that the node keeps"
-            if parameter == "congestion_control":
-                fix = "name the nodes' own one first in congestion_controls of the testbed's file"
-            raise PathError(f"{origin}: {why} ({parameter} of the sweep): {fix}")
+        for problem in short_pods.sysctl_problems(needed, values):
+            raise PathError(f"{origin}: {problem}")
 
 
 def _provenance(

@@ -58,17 +58,14 @@ class PodWatch:
         cluster: Cluster,
         naming: Naming,
         *,
-        patient: bool = True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """List the pods for the first time; raises ClusterError.
 
-        If `patient`, wait for images that cannot be pulled now, and for nodes that are in use or do not fit. `tell` is
-        called with the reason for which pods have not run for REPORT_SECONDS.
+        `tell` is called with the reason for which pods have not run for REPORT_SECONDS.
         """
         self._tell = tell
         self._cluster = cluster
-        self._patient = patient
         self._selector = selector(naming.identifier)
         self._changed = threading.Condition()
         self._pods: dict[str, V1Pod] = {}
@@ -94,11 +91,11 @@ class PodWatch:
     def wait_until_ready(self, count: int, seconds: float) -> dict[str, V1Pod]:
         """Wait until `count` pods run and are ready, and return them.
 
-        Raises OccupiedError if pods wait for nodes that other deployments use (if `patient`, for HOLD_SECONDS), and
+        Raises OccupiedError if pods wait for nodes that other deployments use for HOLD_SECONDS, and
         PodError if the time is over, or a fault is final.
         """
         give_up = time.monotonic() + seconds
-        hold = HOLD_SECONDS * random.uniform(0.5, 1.5) if self._patient else 0.0
+        hold = HOLD_SECONDS * random.uniform(0.5, 1.5)
         until = hindered = math.inf
         pause, reported = POLL_SECONDS, ""
 
@@ -114,18 +111,16 @@ class PodWatch:
             if occupied and now >= min(give_up, until):
                 raise OccupiedError(occupied)
             until = min(until, now + hold) if occupied else math.inf
-            job = self._job_problem() if late or len(pods) < count else None
+            job = next(iter(self.job_faults()), None) if late or len(pods) < count else None
             if job and (late or job.final):
                 raise PodError(job.text, final=job.final)
             if late:
                 raise PodError(f"not running after {seconds:.0f} s: {self._unready(pods, count)}")
             slow = now >= give_up - seconds + SLOW_SECONDS  # by a volume or network, which only events report
-            waits = slow or unscheduled or any(map(faults.unpulled, pods.values()))
+            waits = slow or unscheduled or job or any(map(faults.unpulled, pods.values()))
             hindered = min(hindered, now) if waits else math.inf
             if not occupied and now >= hindered + REPORT_SECONDS:
-                words = self._unready(pods, len(pods))
-                if not self._patient and unscheduled:
-                    raise PodError(words)
+                words = job.text if job else self._unready(pods, len(pods))
                 if words != reported:
                     self._tell(f"waiting: {words}")
                 reported = words
@@ -139,7 +134,7 @@ class PodWatch:
         It asks the API server once, for the Job, when there is a fault.
         """
         if self._first and self._fault_text is None:
-            job = self._job_problem()
+            job = next(iter(self.job_faults()), None)
             self._fault_text = f"{self._first}; {job.text}" if job else str(self._first)
         since, refusal = self._refused or (math.inf, None)
         return self._fault_text or (refusal if time.monotonic() - since > REFUSED_SECONDS else None)
@@ -207,8 +202,7 @@ class PodWatch:
         self._pods[object_name(pod)] = pod
         fault = faults.diagnose(pod)
         # Before a pod has run, faults may pass; afterwards every fault counts.
-        hopeless = (fault and fault.final) or (faults.unpulled(pod) and not self._patient)
-        if fault and (hopeless or object_metadata(pod).uid in self._ran):
+        if fault and (fault.final or object_metadata(pod).uid in self._ran):
             self._first = self._first or fault
         elif faults.ready(pod):
             self._ran.add(object_metadata(pod).uid or "")
@@ -223,7 +217,7 @@ class PodWatch:
         alike: dict[str, list[str]] = {}
         for name, pod in sorted(pods.items()):
             if not faults.ready(pod):
-                events = self._events("Pod", name)
+                events = self.events("Pod", name)
                 fault = faults.diagnose(pod, events)
                 alike.setdefault(fault.text if fault else faults.progress(pod, events), []).append(name)
         texts = [f"pod{'s' * (len(names) > 1)} {', '.join(names)}: {text}" for text, names in alike.items()]
@@ -231,14 +225,16 @@ class PodWatch:
             texts.append(f"{count - len(pods)} of {count} pods do not exist")
         return "; ".join(texts)
 
-    def _job_problem(self) -> faults.Fault | None:
-        for job in self._ask(self._cluster.batch.list_namespaced_job, label_selector=self._selector):
-            events = [] if faults.has_pod(job) else self._events("Job", object_name(job))
-            if problem := faults.diagnose_job(job, events):
-                return problem
-        return None
+    def job_faults(self) -> list[faults.Fault]:
+        """Ask the API server for the faults of Jobs that their pods do not show."""
+        jobs = self._ask(self._cluster.batch.list_namespaced_job, label_selector=self._selector)
+        events = {
+            object_name(job): self.events("Job", object_name(job)) for job in jobs if not faults.has_pod(job)
+        }
+        found = (faults.diagnose_job(job, events.get(object_name(job), ())) for job in jobs)
+        return [fault for fault in found if fault]
 
-    def _events(self, kind: str, name: str) -> list[CoreV1Event]:
+    def events(self, kind: str, name: str) -> list[CoreV1Event]:
         of = f"involvedObject.kind={kind},involvedObject.name={name}"
         return self._ask(self._cluster.core.list_namespaced_event, field_selector=of)
 

@@ -112,6 +112,8 @@ class Hub:
                 self.seen = time.monotonic()
                 message = json.loads(line)
                 self.outbox.forget(message.get("from", 0))
+                if "log" in message:
+                    print(message["log"], flush=True)  # noqa: T201, for `kubectl logs`
                 if "id" in message and message["id"] not in self._done:
                     self._done.add(message["id"])
                     detach(self._answer(message))
@@ -218,6 +220,7 @@ async def main(start: float, longest: float) -> None:
     listening = await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST)
     while time.monotonic() - hub.seen < longest:
         await asyncio.sleep(1)
+    print(f"ends: no job has connected for {longest:.0f} s", flush=True)  # noqa: T201, for `kubectl logs`
     listening.close()
     ENDED.touch()
 

@@ -40,13 +40,7 @@ class ServerPrograms:
         self._logged_in = False
 
     def release(self) -> dict[str, Any]:
-        """Describe the release, or say why it is `unusable`: the image lacks it, or it is too old."""
-        try:
-            release = in_image(self._release)
-            require_recent(release)
-        except ReleaseError as error:
-            return {"unusable": str(error)}
-        return release.describe()
+        return describe_release(self._release)
 
     def start(self) -> None:
         serving.start_servers([self], ServerPrograms._run, ServerPrograms._wait_for_cmsd)
@@ -82,6 +76,16 @@ class ServerPrograms:
         code = process.wait()
         if self._running.get(program) is process:
             server_container.fail(f"{program} ended with exit code {code}")
+
+
+def describe_release(name: str) -> dict[str, Any]:
+    """Describe a release of the image, or say why it is `unusable`: the image lacks it, or it is too old."""
+    try:
+        release = in_image(name)
+        require_recent(release)
+        return release.describe()
+    except ReleaseError as error:
+        return {"unusable": str(error)}
 
 
 async def main(name: str, role: str, release: str, port: str, *programs: str) -> None:
