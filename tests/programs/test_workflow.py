@@ -94,6 +94,7 @@ SNAKEFILES = [ROOT / "Snakefile", ROOT / "workflow/Snakefile", *RULES, *STUDIES]
 MODULES = sorted([*ROOT.glob("workflow/scripts/*.py"), *ROOT.glob("workflow/tpcsweep/running/*.py")])
 LOOPS = {
     "measure.smk": ["for group in STUDIES.deployment_groups:"],
+    "mesh.smk": ["for mesh in STUDIES.meshes:"],
     "notebooks.smk": ["for notebook in NOTEBOOKS:"],
 }
 NAMED_TUPLE = {"_asdict", "_replace"}

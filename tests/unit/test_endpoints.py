@@ -29,8 +29,9 @@ from tpcsweep.testbeds.endpoints.checks import check
 from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.local import LocalDoors
+from tpcsweep.testbeds.endpoints.pairs import Login
 from tpcsweep.testbeds.endpoints.root import RootDoors
-from tpcsweep.testbeds.endpoints.settings import Budget, Endpoints, Login
+from tpcsweep.testbeds.endpoints.settings import Budget, Endpoints
 from tpcsweep.testbeds.endpoints.spans import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors

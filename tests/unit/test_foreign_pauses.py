@@ -17,6 +17,7 @@ from tpcsweep.common.urls import MadeFolder, door_of, made_up
 from tpcsweep.testbeds.endpoints import ledger, pauses, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.pauses import BusyDoorError
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors
 
 from tests.support.foreign import Foreign, Handler, foreign_door
@@ -86,7 +87,8 @@ def test_checks_and_reap_keep_a_pause_that_a_run_was_asked_for(seconds: float) -
             for one, name in ((door, "p"), (other, "q"))
             for pair in settings(one).pairs
         ]
-        both = settings(door).model_copy(update={"pairs": tuple(pairs)})
+        content = settings(door).model_dump() | {"pairs": [pair.model_dump() for pair in pairs]}
+        both = Endpoints.model_validate(content)
         pauses.ask(door_of(door.url), seconds)
         rows = list(trial.findings(both))
         failed = [(row.pair, row.check) for row in rows if row.status == "failed"]
@@ -153,10 +155,11 @@ def test_runs_of_others_in_a_folder_are_noticed(tmp_path: Path, capsys: pytest.C
     assert other in capsys.readouterr().out
 
 
+MOST = dict.fromkeys(["a:443", "b:443", "c:443"], 4)
 HOLD = """
 import pathlib, sys, time
 from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors
-with SharedDoors(pathlib.Path(sys.argv[1]), "x").streams({"a:443": 4}, 4, print):
+with SharedDoors(pathlib.Path(sys.argv[1]), "x").streams({"a:443": 4}, {"a:443": 4}, print):
     print("in", flush=True)
     time.sleep(60)
 """
@@ -169,24 +172,24 @@ def test_runs_of_a_user_share_the_streams_of_a_door(tmp_path: Path) -> None:
     def give_up() -> None:
         raise BrokenError("still waiting")
 
-    with first.streams({"a:443": 3, "b:443": 3}, 4, said.append):
-        with second.streams({"a:443": 1}, 4, said.append), second.streams({"c:443": 4}, 4, said.append):
+    with first.streams({"a:443": 3, "b:443": 3}, MOST, said.append):
+        with second.streams({"a:443": 1}, MOST, said.append), second.streams({"c:443": 4}, MOST, said.append):
             assert said == []
-        with pytest.raises(BrokenError), second.streams({"b:443": 2}, 4, said.append, give_up):
+        with pytest.raises(BrokenError), second.streams({"b:443": 2}, MOST, said.append, give_up):
             raise AssertionError("five streams")
         assert re.fullmatch(
             r"waiting for 3 streams of other runs at b:443 \(testbed one, pid \d+\), as max_streams is 4",
             said[0],
         )
-    with second.streams({"b:443": 4}, 4, said.append, give_up):
+    with second.streams({"b:443": 4}, MOST, said.append, give_up):
         pass
     pipes = {"stdout": subprocess.PIPE}
     with processes.start(
         [sys.executable, "-c", HOLD, str(tmp_path)], processes.python(tmp_path), **pipes
     ) as run:
         assert run.stdout and run.stdout.readline() == b"in\n"
-        with pytest.raises(BrokenError), second.streams({"a:443": 1}, 4, said.append, give_up):
+        with pytest.raises(BrokenError), second.streams({"a:443": 1}, MOST, said.append, give_up):
             raise AssertionError("five streams")
         run.kill()
-    with second.streams({"a:443": 4}, 4, said.append, give_up):
+    with second.streams({"a:443": 4}, MOST, said.append, give_up):
         pass

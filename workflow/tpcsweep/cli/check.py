@@ -111,7 +111,7 @@ def _require_pair(study: SweepStudy, name: str) -> None:
 
     if not isinstance(study.testbed, Endpoints):
         raise click.UsageError(f"--pair: testbed {study.testbed_name} is not of kind endpoints")
-    known = [one.name for one in study.testbed.pairs]
+    known = [one.name for one in study.testbed.all_pairs]
     if name not in known:
         raise click.BadParameter(f"no pair {name!r}: {suggest(name, known)}", param_hint="--pair")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tpcsweep.sweeps.parameters import Value
     from tpcsweep.sweeps.study import SweepStudy
+    from tpcsweep.testbeds.endpoints.settings import SiteUse
 
 
 @click.command()
@@ -35,11 +36,14 @@ def grid(as_json: bool, **options: str | None) -> None:
     require_runnable(study)
     axes = {name: list(values) for name, values in study.grid.axes.items()}
     cells = [cell.path for cell in study.grid.cells]
-    answer(as_json, {"study": study.folder.name, "axes": axes, "cells": cells}, grid_table(study))
+    content: dict[str, Any] = {"study": study.folder.name, "axes": axes, "cells": cells}
+    if study.in_rounds:
+        content["sites"] = [use._asdict() for use in _site_uses(study)]
+    answer(as_json, content, grid_table(study))
 
 
 def grid_table(study: SweepStudy) -> RenderableType:
-    """Return the summary, the axes with their values, and a row for each deployment, in the order of measuring."""
+    """Return the summary, the axes, and a row for each deployment in the order of measuring, or each site of a mesh."""
     from rich.console import Group
     from rich.table import Table
 
@@ -51,6 +55,9 @@ def grid_table(study: SweepStudy) -> RenderableType:
     axes = Table("axis", "values")
     for name, values in grid.axes.items():
         axes.add_row(name, _values(name, values))
+    if study.in_rounds:
+        lines = *stale_lines(study), *short_lines(study)
+        return Group(grid_summary(study), axes, _sites_table(study), *lines)
     deployments = Table("order", *grid.cells[0].deployment.values, "cells", "with")
     ordered = sorted(grid.deployments, key=grid.priorities.__getitem__, reverse=True)
     for order, path in enumerate(ordered, start=1):
@@ -64,15 +71,42 @@ def grid_table(study: SweepStudy) -> RenderableType:
     return Group(grid_summary(study), axes, deployments, *stale_lines(study), *short_lines(study))
 
 
+def _site_uses(study: SweepStudy) -> list[SiteUse]:
+    from tpcsweep.testbeds.endpoints.settings import Endpoints
+
+    assert isinstance(study.testbed, Endpoints)
+    return study.testbed.uses(study.grid)
+
+
+def _sites_table(study: SweepStudy) -> RenderableType:
+    """Return the most links, time and bytes that a sweep asks of each site."""
+    from rich.table import Table
+
+    from tpcsweep.testbeds.rules import rounded
+
+    table = Table("site", "links from", "links to", "busy for", "most bytes", "budget")
+    for use in _site_uses(study):
+        most = rounded(int(use.bytes)) if use.bytes < inf else "any number"
+        budget = "" if use.budget is None else rounded(use.budget)
+        busy = " to ".join(dict.fromkeys(map(_duration, (use.low, use.high))))
+        table.add_row(use.name, str(use.sent), str(use.received), busy, most, budget)
+    return table
+
+
 def grid_summary(study: SweepStudy) -> str:
     """Describe the grid in one line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
-    from tpcsweep.sweeps.sweep import REPETITION, expected_seconds
+    from tpcsweep.sweeps.sweep import REPETITION
 
     grid, testbed = study.grid, study.testbed
     axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
     parts = [*([axes] if axes else []), counted(study.sweep.repetitions, "repetition")]
     cells, deployments = counted(len(grid.cells), "cell"), counted(len(grid.deployments), "deployment")
-    low, high = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)
+    if study.in_rounds:
+        from tpcsweep.sweeps.tournament import in_rounds
+
+        links = counted(len(grid.deployments), "link")
+        deployments = f"{links} and {counted(len(in_rounds(grid)), 'round')}"
+    low, high = testbed.expected_seconds(grid)
     expected = "about " + " to ".join(dict.fromkeys(map(_duration, (low, high))))
     if testbed.simulated:
         seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds

@@ -60,6 +60,13 @@ def until(seconds: float) -> str:
     return time.strftime("%H:%M" if end[:3] == time.localtime()[:3] else "%a %H:%M", end)
 
 
+def count_done(folder: Path, cells: int) -> dict[str, Any]:
+    """Count cells that a run does not measure among the ended ones; return the state of the run."""
+    with _state(folder) as run:
+        run["done"] += cells
+    return run
+
+
 class JobProgress:
     """Output of one deployment's job on standard error."""
 
@@ -114,8 +121,7 @@ class JobProgress:
         self._draw("" if throughput is None else f"{short(throughput)} Gbit/s")
 
     def skip(self, cells: int, why: str) -> None:
-        with _state(self._folder) as self._run:
-            self._run["done"] += cells
+        self._run = count_done(self._folder, cells)
         self._skipped += cells
         self.print_line(f"{self._deployment}: {counted(cells, 'cell')} not measured: {why}")
 

@@ -54,6 +54,14 @@ It is no flag: a clock that rises for a single busy core has the same effect in 
 REPLACEMENT = "replacement-"  # prefix of log folders of deployments that replaced broken ones
 
 
+class Ending(NamedTuple):
+    """End of a deployment's job."""
+
+    well: bool = True  # whether a cell was measured, or none had to be
+    reason: str = ""  # why cells failed or were not measured
+    final: bool = False  # whether the reason is no fault of the deployment, such as an exhausted budget
+
+
 class Task(NamedTuple):
     cell: Cell
     place: Path
@@ -68,7 +76,7 @@ class Task(NamedTuple):
         return not (cell_files.stale(self.place, self.spec) and cell_files.stale(self.staged, self.spec))
 
 
-def run(study: SweepStudy, deployment: str, logs: Path) -> None:
+def run(study: SweepStudy, deployment: str, logs: Path) -> Ending:
     """Measure the stale cells of one deployment. Without any, nothing is deployed.
 
     A failed transfer, or a server that dies during a cell, is a result and raises nothing. If TRIES starts fail, or
@@ -78,7 +86,7 @@ def run(study: SweepStudy, deployment: str, logs: Path) -> None:
     tasks = _tasks(study, deployment)
     stale = [task for task in tasks if not staging.publish(task.staged, task.place, task.spec)]
     if not stale:
-        return
+        return Ending()
     with signals.interruptible(), JobProgress(study.name, deployment, study.folder) as shown:
         live.update_page(study)
         job = _Job(study, deployment, stale, logs, shown)
@@ -89,6 +97,7 @@ def run(study: SweepStudy, deployment: str, logs: Path) -> None:
         if missing := [task for task in job.remaining if task.earlier is None]:
             shown.skip(len(missing), reason)
     live.update_page(study, job.outcomes())
+    return job.ending(reason)
 
 
 def deployment_errors(study: SweepStudy) -> tuple[type[Exception], ...]:
@@ -106,6 +115,7 @@ class _Job:
         self.remaining = deque(tasks)
         self._measured: dict[str, CellResult] = {}  # results of the cells that this job measured, by path
         self._retried = False
+        self._final = False  # whether an error that no other try changes ended the job
         self._testbed = kinds.load_testbed(study.testbed.kind)
         longest = study.sweep.measurement.bounds[1]
         self._settings = study.testbed.applied_settings(tasks[0].cell.parameters)
@@ -129,6 +139,12 @@ class _Job:
         return {path: live.outcome(result) for path, result in self._measured.items()} | {
             task.cell.path: ("not_measured", None, False) for task in self.remaining if task.earlier is None
         }
+
+    def ending(self, reason: str) -> Ending:
+        """Return the end of the job; `reason` is that of cells that were not measured, if any."""
+        results = [*self._measured.values()]
+        words = next((result.message for result in results if result.status != "ok"), "")
+        return Ending(any(result.status == "ok" for result in results), reason or words, self._final)
 
     def measure(self) -> str:
         """Measure all cells, replacing deployments that break or do not start; return why cells remain, or "".
@@ -155,7 +171,8 @@ class _Job:
                 if not self.remaining:
                     raise
                 reason = str(error)
-                failed_starts = TRIES if getattr(error, "final", False) else failed_starts + 1
+                self._final = getattr(error, "final", False)
+                failed_starts = TRIES if self._final else failed_starts + 1
             if not self._any_left():
                 return ""
             fruitless = 0 if well else fruitless + 1

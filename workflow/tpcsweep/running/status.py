@@ -5,7 +5,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tpcsweep.data.flags import graded
 from tpcsweep.running import changes, progress, run_lock, staging
 from tpcsweep.sweeps.parameters import complete
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
+from tpcsweep.sweeps.tournament import LINK, in_rounds
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,47 @@ def count_cells(study: SweepStudy) -> Status:
     return Status(*(counts[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
 
 
+@dataclass(frozen=True)
+class SiteStatus:
+    """Cells of the links of a site."""
+
+    site: str
+    sent: str  # measured of all cells with the site as the source, such as 3 of 4
+    received: str  # measured of all cells with the site as the destination
+    failed: int
+    not_measured: int
+    oldest: str  # when the oldest of its current cells was started, UTC
+
+
+def count_by_site(study: SweepStudy) -> list[SiteStatus]:
+    """Return the state of the cells of each site of a mesh, in the order of names; [] for other sweeps."""
+    if not study.in_rounds:
+        return []
+    counts: dict[str, Counter[str]] = {}
+    oldest: dict[str, str] = {}
+    tried = {path for hole in staging.holes(study.folder) for path in hole.cells}
+    for cell, (path, content) in zip(study.grid.cells, current_contents(study), strict=True):
+        well = content is not None and content.status == "ok"
+        for role in LINK:
+            site = str(cell.value(role))
+            counts.setdefault(site, Counter()).update([role, *([f"{role} ok"] if well else [])])
+            counts[site]["failed"] += content is not None and not well
+            counts[site]["not measured"] += content is None and path in tried
+            if content is not None:
+                oldest[site] = min(oldest.get(site, "~"), str(content.provenance.get("started", "")))
+    return [
+        SiteStatus(
+            site,
+            f"{count['source ok']} of {count['source']}",
+            f"{count['destination ok']} of {count['destination']}",
+            count["failed"],
+            count["not measured"],
+            oldest.get(site, ""),
+        )
+        for site, count in sorted(counts.items())
+    ]
+
+
 def flagged_files(study: SweepStudy, flag: str) -> list[Path]:
     paths = (path for path, content in current_contents(study) if content and flag in content.flags)
     files = (study.folder / "cells" / f"{path}.json" for path in paths)
@@ -77,6 +119,8 @@ def status_table(study: SweepStudy, status: Status) -> RenderableType:
     ):
         rows.add_row(str(count), state, meaning)
     parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
+    if by_site := count_by_site(study):
+        parts.append(_sites_table(by_site))
     for hole in staging.holes(study.folder):
         parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
     parts += changes.stale_lines(study)
@@ -85,6 +129,28 @@ def status_table(study: SweepStudy, status: Status) -> RenderableType:
     elif status.missing:
         parts.append(f"measure them: {study.command}")
     return Group(*parts)
+
+
+def due_files(study: SweepStudy) -> list[Path]:
+    """Return the files of the links of a mesh that were measured longest ago, as many as the budget of a run allows.
+
+    Links that are not measured come first, and use the budget.
+    """
+    ages: dict[str, str] = {}
+    for cell, (_, content) in zip(study.grid.cells, current_contents(study), strict=True):
+        started = str(content.provenance.get("started", "")) if content else ""
+        ages[cell.deployment.path] = min(ages.get(cell.deployment.path, started), started)
+    order = [path for links in in_rounds(study.grid) for path in links]
+    due = study.testbed.affordable(study.grid, sorted(order, key=ages.__getitem__))
+    files = (study.cell_file(cell) for path in due for cell in study.grid.deployments[path])
+    return [file for file in files if file.exists()]
+
+
+def _sites_table(by_site: list[SiteStatus]) -> Table:
+    table = Table("site", "measured from", "measured to", "failed", "not measured", "oldest cell")
+    for one in by_site:
+        table.add_row(*map(str, astuple(one)))
+    return table
 
 
 def run_under_way(folder: Path) -> dict[str, Any]:

@@ -77,6 +77,28 @@ class DeploymentGroup:
         return math.ceil((cores or 1) / self.study.places)
 
 
+@dataclass(frozen=True)
+class Mesh:
+    """A measured study whose links one job measures in rounds."""
+
+    study: SweepStudy
+    damaged: bool  # whether files of its cells are damaged or stale
+
+    @property
+    def folder(self) -> str:
+        return self.study.folder.name
+
+    @property
+    def cells(self) -> list[str]:
+        """Paths of all cells."""
+        return [cell.path for cell in self.study.grid.cells]
+
+    @property
+    def digest(self) -> str:
+        """Digest of the specifications of all cells; a changed digest makes Snakemake run the job."""
+        return mesh_digest(self.study)
+
+
 class Studies(dict[str, Study]):
     """Studies of a workflow by the names of their folders."""
 
@@ -125,7 +147,7 @@ class Studies(dict[str, Study]):
 
     @property
     def deployment_groups(self) -> list[DeploymentGroup]:
-        """Deployments of all measured studies, grouped by equal sets of cells."""
+        """Deployments of all measured studies except meshes, grouped by equal sets of cells."""
         return [
             DeploymentGroup(
                 study,
@@ -135,8 +157,13 @@ class Studies(dict[str, Study]):
                 self._damaged(study),
             )
             for study in self.measured
+            if not study.in_rounds
             for number, (cells, paths) in enumerate(study.grid.paths_by_cells.items(), start=1)
         ]
+
+    @property
+    def meshes(self) -> list[Mesh]:
+        return [Mesh(study, bool(self._damaged(study))) for study in self.measured if study.in_rounds]
 
     @property
     def workflow_datasets(self) -> list[str]:
@@ -217,6 +244,11 @@ def deployment_digest(study: SweepStudy, deployment: str) -> str:
     """Return a digest of a deployment's cell specifications in any order; the sweep may lack the deployment."""
     cells = sorted(study.grid.deployments.get(deployment, ()), key=lambda cell: cell.path)
     return digest([cell_spec(study, cell) for cell in cells])
+
+
+def mesh_digest(study: SweepStudy) -> str:
+    """Return a digest of the specifications of all cells of a mesh."""
+    return digest([deployment_digest(study, deployment) for deployment in sorted(study.grid.deployments)])
 
 
 def require_runnable(study: SweepStudy) -> None:

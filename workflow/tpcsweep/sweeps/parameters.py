@@ -135,6 +135,12 @@ class DeploymentParameters(Strict):
 
     pair: Annotated[Word, ENDPOINTS] = "only"
     """name of a pair of storage endpoints in the testbed"""
+    source: Annotated[Word, ENDPOINTS, Before("only")] = "only"
+    """name of the site that files are copied from, in a testbed with sites"""
+    destination: Annotated[Word, ENDPOINTS, Before("only")] = "only"
+    """name of the site that files are copied to, in a testbed with sites"""
+    beside: Annotated[Word, ENDPOINTS, Before("none")] = "none"
+    """background traffic: none, reverse (its other direction), or a name of the testbed's `beside`"""
     xrootd: Annotated[Word, DEPLOYED] = SYSTEM
     """release of XRootD on the servers: system, a version, or a name that the testbed defines"""
     origins: Annotated[int, units.ORIGINS, DEPLOYED, SIMULATED] = 1

@@ -54,6 +54,11 @@ class SweepStudy:
         return bool(self.testbed.applied_settings(self.grid.cells[0].parameters))
 
     @property
+    def in_rounds(self) -> bool:
+        """Whether one job measures all deployments, in rounds of links that share no site."""
+        return bool(self.testbed.occupied(self.grid.cells[0].parameters))
+
+    @property
     def places(self) -> int:
         """Number of deployments that may run at once: one with settings, which other deployments would share."""
         return 1 if self.has_settings else self.testbed.places

@@ -281,7 +281,7 @@ class Grid:
     def deployments(self) -> Mapping[str, tuple[Cell, ...]]:
         """The cells of each deployment in measuring order."""
         return {
-            path: tuple(sorted(cells, key=lambda cell: _shuffled(self.seed, path, cell.cell_path)))
+            path: tuple(sorted(cells, key=lambda cell: shuffled(self.seed, path, cell.cell_path)))
             for path, cells in self._held.items()
         }
 
@@ -291,7 +291,7 @@ class Grid:
         in_blocks = self.sweep.order == "blocks"
 
         def key(path: str) -> tuple[int, bytes]:
-            return -self._held[path][0].repetition * in_blocks, _shuffled(self.seed, path)
+            return -self._held[path][0].repetition * in_blocks, shuffled(self.seed, path)
 
         order = sorted(self.deployments, key=key)
         return {path: priority for priority, path in enumerate(order, start=1)}
@@ -310,7 +310,7 @@ class Grid:
         def key(path: str) -> tuple[bytes, int]:
             first = self._held[path][0]
             names = map(str, first.deployment.values.items())
-            return _shuffled(self.sweep.seed or 0, *names), first.repetition
+            return shuffled(self.sweep.seed or 0, *names), first.repetition
 
         return {path: number for number, path in enumerate(sorted(self._held, key=key))}
 
@@ -332,7 +332,7 @@ class Grid:
         return [place for place, point in enumerate(points) if point not in held]
 
 
-def _shuffled(seed: int, *names: str) -> bytes:
+def shuffled(seed: int, *names: str) -> bytes:
     """Return a sort key of names and seed alone, so that a new value keeps the others' order."""
     return hashlib.sha256("\n".join((str(seed), *names)).encode()).digest()
 
@@ -376,11 +376,23 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
 
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
     """Return the shortest and the longest duration of a sweep, with all retries, from its overheads in s."""
-    cells = len(grid.cells)
-    base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
+    each = [
+        deployment_seconds(grid, len(cells), deploy_seconds, cell_seconds)
+        for cells in grid.deployments.values()
+    ]
+    return sum(low for low, _ in each), sum(high for _, high in each)
+
+
+def deployment_seconds(
+    grid: Grid, cells: int, deploy_seconds: float, cell_seconds: float
+) -> tuple[float, float]:
+    """Return the shortest and the longest duration of a deployment with so many cells, with all retries, in s."""
     shortest, longest = grid.sweep.measurement.bounds
-    retries = sum(math.ceil(grid.sweep.retry_share * len(held)) for held in grid.deployments.values())
-    return base + cells * shortest, base + (cells + retries) * longest + retries * cell_seconds
+    tries = cells + math.ceil(grid.sweep.retry_share * cells)
+    return (
+        deploy_seconds + cells * (shortest + cell_seconds),
+        deploy_seconds + tries * (longest + cell_seconds),
+    )
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:

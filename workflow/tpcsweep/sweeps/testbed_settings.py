@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import DeploymentParameters, Strict, Text, Value, Word
-
-if TYPE_CHECKING:
-    from tpcsweep.sweeps.sweep import Grid
-
+from tpcsweep.sweeps.sweep import Grid, Sweep, expected_seconds
 
 Given = Mapping[str, Value | tuple[Value, ...]]
 """The parameters that a sweep sets: single values, and tuples for axes."""
@@ -95,6 +92,25 @@ class Settings(Strict):
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
         return {}
+
+    def completed(self, sweep: Sweep) -> Sweep:
+        """Return a sweep with the axes that the testbed itself defines."""
+        return sweep
+
+    def occupied(self, _wanted: DeploymentParameters) -> frozenset[str]:
+        """Return the sites that a deployment occupies; deployments without a common one run side by side in rounds.
+
+        Without sites each deployment is a job of Snakemake's.
+        """
+        return frozenset()
+
+    def expected_seconds(self, grid: Grid) -> tuple[float, float]:
+        """Return the shortest and the longest duration of a sweep, with all retries, in s."""
+        return expected_seconds(grid, self.deploy_seconds, self.cell_seconds)
+
+    def affordable(self, _grid: Grid, paths: Sequence[str]) -> list[str]:
+        """Return the first deployments of some that together need no more than the budget of a run."""
+        return [*paths]
 
     def most_bytes(self, _grid: Grid) -> float | None:
         """Return the most bytes that a sweep sends over external networks, or None if it uses none."""

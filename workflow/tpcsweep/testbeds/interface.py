@@ -91,6 +91,8 @@ class Testbed(Protocol):
     - `check(study)` yields findings; with `pair` those of one pair of endpoints.
     - `rehearse(study)` raises an error of EXPECTED if the deployments of a sweep would be refused.
     - `warnings(study)` returns reasons why some of its cells may fail, or raises an error if all will.
+    - `pause(settings, wanted)` returns the seconds for which the sites of a deployment ask for a pause.
+    - `faulty_sites(settings, wanted)` returns the sites of a deployment that cannot be used.
     - `unexplained(settings)` returns leftovers that `reap` cannot assign.
     - `manifests(study)` returns the objects of its deployments.
     """

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from tpcsweep.sweeps.parameters import DeploymentParameters
     from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds.interface import Finding, Testbed
 
@@ -30,6 +31,18 @@ def warnings(study: SweepStudy) -> list[str]:
     testbed = load_testbed(study.testbed.kind)
     found: list[str] = testbed.warnings(study) if hasattr(testbed, "warnings") else []
     return found
+
+
+def pause(study: SweepStudy, wanted: DeploymentParameters) -> float:
+    """Return the seconds for which the sites of a deployment ask for a pause."""
+    ask = getattr(load_testbed(study.testbed.kind), "pause", None)
+    return float(ask(study.testbed, wanted)) if ask else 0.0
+
+
+def faulty_sites(study: SweepStudy, wanted: DeploymentParameters) -> list[str]:
+    """Return the sites of a deployment that cannot be used now."""
+    ask = getattr(load_testbed(study.testbed.kind), "faulty_sites", None)
+    return list(ask(study.testbed, wanted)) if ask else []
 
 
 def findings(study: SweepStudy, pair: str | None = None) -> Iterable[Finding]:

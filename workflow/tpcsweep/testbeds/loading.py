@@ -206,6 +206,7 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> SweepStudy:
     with in_file(sweep.shown):
         if settings.scale is not None:
             valid_sweep = scaled(valid_sweep, settings.scale, on.kind)
+        valid_sweep = on.completed(valid_sweep)
         grid = expand(valid_sweep, on.defaults(selected_parameters(valid_sweep.parameters)))
     given = {"sweep": sweep_name, "testbed": testbed_name, "results": settings.results}
     return SweepStudy(

@@ -22,7 +22,8 @@ from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.testbeds.endpoints import pauses, secrets
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, RefusedError
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
-from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
+from tpcsweep.testbeds.endpoints.pairs import EndpointPair
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 
 LINGER = 6.0
 """Seconds that a server may continue a copy without its client; XRootD checks at each marker, after 5 s."""
@@ -85,7 +86,7 @@ class Entry:
 
     def pair_in(self, settings: Endpoints) -> EndpointPair | None:
         """Return the testbed's pair that has the entry's name and folders."""
-        pair = next((pair for pair in settings.pairs if pair.name == self.pair), None)
+        pair = settings.named(self.pair)
         folders = self.folders.items()
         known = pair and all(folder.door in getattr(pair, role).urls for role, folder in folders)
         return pair if known else None

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from tpcsweep.common import processes
 from tpcsweep.measuring.tools.tool import ANONYMOUS
-from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints, Login
+from tpcsweep.testbeds.endpoints.pairs import EndpointPair, Login
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 
 COMMAND_SECONDS = 60.0
 PREFIX = "tpcsweep-"

@@ -4,139 +4,35 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator
-from dataclasses import replace
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from tpcsweep.common import urls
 from tpcsweep.common.numbers import BYTES
-from tpcsweep.sweeps import units
-from tpcsweep.sweeps.parameters import AnyText, DeploymentParameters, Strict, Text, Value, Word
-from tpcsweep.sweeps.problems import Fault, fault, quoted
+from tpcsweep.sweeps import tournament, units
+from tpcsweep.sweeps.parameters import DeploymentParameters, Strict, Text, Value, Word, selected_parameters
+from tpcsweep.sweeps.problems import Fault, suggest
+from tpcsweep.sweeps.sweep import Cell, Grid, Sweep, deployment_seconds
 from tpcsweep.sweeps.testbed_settings import Given, Settings
-
-if TYPE_CHECKING:
-    from tpcsweep.sweeps.sweep import Cell, Grid
-
-
-def _url(text: str) -> str:
-    try:
-        return urls.folder_url(text)
-    except ValueError as error:
-        hidden = r"(?<=//)[^/]*(?=@)|(?<=[?]).*"
-        raise fault(str(error), quoted(re.sub(hidden, "…", text))) from None
-
-
-def _file(text: str) -> str:
-    try:
-        return urls.file_path(text)
-    except ValueError as error:
-        raise fault(str(error), text) from None
-
-
-Url = Annotated[AnyText, AfterValidator(_url)]
-
-
-class Login(Strict):
-    """The credentials that tpcsweep shows to a server. File names may contain $VARIABLES and ~."""
-
-    proxy: Text | None = None
-    """file of a proxy certificate with its key, such as $X509_USER_PROXY"""
-    certificate: Text | None = None
-    """certificate file"""
-    key: Text | None = None
-    """private key file of the certificate"""
-    token_file: Text | None = None
-    """file with a bearer token, such as $BEARER_TOKEN_FILE"""
-    token_command: Text | None = None
-    """shell command that prints a bearer token, such as oidc-token NAME; it runs before each cell"""
-
-    def _faults(self) -> Iterator[Fault]:
-        if (self.certificate is None) != (self.key is None):
-            yield ("key",), "one of certificate and key", "both or neither"
-        ways = [self.proxy, self.certificate, self.token_file, self.token_command]
-        if sum(way is not None for way in ways) > 1:
-            one = "one of proxy, certificate with key, token_file and token_command"
-            yield (), "several credentials", one
-
-    @property
-    def token(self) -> bool:
-        return bool(self.token_file or self.token_command)
-
-    @property
-    def empty(self) -> bool:
-        return not (self.proxy or self.certificate or self.token)
-
-
-class End(Strict):
-    """One end of a pair: a folder of a storage endpoint, reached through one or several doors."""
-
-    urls: tuple[Url, ...] = Field(
-        min_length=1,
-        description="URL of the folder at each door, which streams use in turn, or of one local folder, file:///path",
-    )
-    credentials: Login | None = None
-    """credentials for this end; null: those of the testbed"""
-    file: Annotated[AnyText, AfterValidator(_file)] | None = None
-    """source only: a file in the folder to copy; null: tpcsweep uploads one"""
-
-    @property
-    def local(self) -> bool:
-        return any(url.startswith("file:") for url in self.urls)
-
-
-class EndpointPair(Strict):
-    """A source endpoint and a destination endpoint."""
-
-    name: Word
-    """its value on the axis `pair`"""
-    source: End
-    """folder that files are copied from"""
-    destination: End
-    """folder that files are copied to"""
-    rtt: Annotated[float | None, replace(units.ROUND_TRIP, null="unknown")] = None
-    """RTT between source and destination, as declared; tpcsweep does not measure it"""
-    bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="unknown")] = None
-    """bandwidth between source and destination, as declared; tpcsweep does not measure it"""
-
-    def _faults(self) -> Iterator[Fault]:
-        if self.source.local and self.destination.local:
-            yield (), "two local folders", "a server at one end"
-        for role, end in (("source", self.source), ("destination", self.destination)):
-            if end.local and len(end.urls) > 1:
-                yield (role, "urls"), "a local folder and other URLs", "one URL for a local folder"
-            if end.local and end.credentials:
-                yield (role, "credentials"), "credentials of a local folder", "those of the other end alone"
-        if self.source.file and "%" in self.source.file and (self.source.local or "root" in self.protocols):
-            yield ("source", "file"), self.source.file, "a name without %XX: only HTTP decodes it"
-        if self.destination.local and "root" in self.protocols:
-            yield ("source", "urls"), "root:// to a local folder", "davs:// or https://, for davix-get"
-
-    @property
-    def place(self) -> str:
-        """Place of the tools that can copy: the end with a local folder, or `client` between two servers."""
-        return "source" if self.source.local else "destination" if self.destination.local else "client"
-
-    @property
-    def doors(self) -> list[tuple[str, str]]:
-        """Source and destination folders that streams use in turn; together they use every door of both ends."""
-        sources, destinations = self.source.urls, self.destination.urls
-        count = max(len(sources), len(destinations))
-        return [(sources[n % len(sources)], destinations[n % len(destinations)]) for n in range(count)]
-
-    @property
-    def urls(self) -> list[str]:
-        """URLs of the folders at all servers of the pair."""
-        return [url for end in (self.source, self.destination) if not end.local for url in end.urls]
-
-    @property
-    def protocols(self) -> set[str]:
-        """Protocols of the pair's servers, `https` and `root`."""
-        return {"root" if url.startswith("root") else "https" for url in self.urls}
+from tpcsweep.sweeps.tournament import Link
+from tpcsweep.testbeds.endpoints.pairs import (
+    Beside,
+    End,
+    EndpointPair,
+    Links,
+    Login,
+    Pairs,
+    Site,
+    link_pair,
+    name_of,
+    reversed_pair,
+)
 
 
 class Budget(Strict):
@@ -146,6 +42,28 @@ class Budget(Strict):
     """bytes that a run of the sweep may transfer, including retried cells and failed transfers"""
     time: Annotated[float, units.TIME]
     """time that a run of the sweep may take"""
+    rotate: bool = False
+    """with sites: whether a run of a larger sweep measures a part of the links, the ones measured longest
+    ago, and leaves the others to later runs
+    """
+
+
+class SiteUse(NamedTuple):
+    """The most that a sweep asks of a site."""
+
+    name: str
+    budget: int | None
+    """bytes that a run may transfer from and to the site"""
+    sent: int = 0
+    """links with the site as the source"""
+    received: int = 0
+    """links with the site as the destination"""
+    low: float = 0.0
+    """the shortest time that the site is busy, s"""
+    high: float = 0.0
+    """the longest time that the site is busy, with all retries, s"""
+    bytes: float = 0.0
+    """the most bytes from and to the site; inf if nothing limits them"""
 
 
 class Endpoints(Settings):
@@ -156,8 +74,15 @@ class Endpoints(Settings):
 
     kind: Literal["endpoints"]
     """existing storage endpoints"""
-    pairs: tuple[EndpointPair, ...] = Field(min_length=1)
-    """the pairs of endpoints, which are the values of the axis `pair`"""
+    pairs: Pairs
+    """pairs of endpoints, which are the values of the axis `pair`; with sites their links: mesh for all, from
+    and to for those of some sites, or a list of links such as A -> B
+    """
+    sites: tuple[Site, ...] = ()
+    """sites of a mesh, which are the values of the axes `source` and `destination`"""
+    beside: dict[Word, Beside] = Field(
+        default={}, description="traffic of links beside the measured one, by values of the axis `beside`"
+    )
     budget: Budget
     """limits on the bytes and the time of a sweep"""
     max_streams: Annotated[int, units.STREAMS]
@@ -170,13 +95,14 @@ class Endpoints(Settings):
     """CA file, or folder such as /etc/grid-security/certificates; null: those of the system"""
 
     def _faults(self) -> Iterator[Fault]:
-        names = [pair.name for pair in self.pairs]
-        for index, pair in enumerate(self.pairs):
-            place = ("pairs", index)
-            if pair.name in names[:index]:
-                yield place, f"{pair.name} again", "each name once"
-            if pair.destination.file:
-                yield (*place, "destination", "file"), pair.destination.file, "source.file alone"
+        unknown = [*self._faults_of_names()]
+        yield from unknown
+        if unknown:
+            return
+        for index, pair in enumerate(self.all_pairs):
+            place = ("pairs",) if self.sites else ("pairs", index)
+            for at, given, allowed in pair._faults() if self.sites else ():
+                yield place, f"{pair.name}: {given} ({'.'.join(map(str, at))})", allowed
             if len(pair.protocols) > 1:
                 yield place, "root:// with another scheme", "root:// or https:// for both ends"
             logins = self.logins(pair).values()
@@ -195,40 +121,271 @@ class Endpoints(Settings):
             if len(x509) == 2 and x509[0] != x509[1]:
                 yield place, "two certificates", "one certificate or proxy for both ends, or tokens"
 
+    def _faults_of_names(self) -> Iterator[Fault]:
+        """Yield unknown and repeated names, and links without sites."""
+        names = [site.name for site in self.sites]
+        if self.budget.rotate and not self.sites:
+            yield ("budget", "rotate"), "true", "false without sites"
+        for index, site in enumerate(self.sites):
+            if site.name in names[:index]:
+                yield ("sites", index), f"{site.name} again", "each name once"
+            if site.local:
+                yield ("sites", index, "urls"), "a local folder", "URLs of a server"
+            for other in set(site.rtt) - set(names):
+                yield ("sites", index, "rtt", other), "an unknown site", suggest(other, names)
+        yield from self._faults_beside()
+        if isinstance(self.pairs, Links):
+            for name in {*(self.pairs.sources or ()), *(self.pairs.destinations or ())} - {*names}:
+                yield ("pairs",), name, suggest(name, names) if names else "sites in this testbed"
+            if not self.links:
+                yield ("pairs",), "no link", "sites with a link between two of them"
+            return
+        for index, pair in enumerate(self.pairs):
+            for given, allowed in self._faults_of_pair(pair, names):
+                yield ("pairs", index), given, allowed
+            if name_of(pair) in map(name_of, self.pairs[:index]):
+                yield ("pairs", index), f"{name_of(pair)} again", "each name once"
+
+    def _faults_beside(self) -> Iterator[Fault]:
+        names = [site.name for site in self.sites]
+        for key, beside in self.beside.items():
+            if key in ("none", "reverse"):
+                yield ("beside", key), key, "another name: none and reverse have a meaning"
+            for link in beside.links:
+                for given, allowed in self._faults_of_pair(link, names):
+                    yield ("beside", key, "links"), given, allowed
+
+    def _faults_of_pair(self, pair: str | EndpointPair, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+        if not isinstance(pair, str):
+            if self.sites:
+                yield "a pair of its own", "links between the sites, such as A -> B"
+            if pair.destination.file:
+                yield f"destination.file {pair.destination.file}", "source.file alone"
+            return
+        ends = pair.split(" -> ")
+        if unknown := [name for name in ends if name not in names]:
+            yield pair, suggest(unknown[0], names) if names else "sites with these names"
+        elif ends[0] == ends[1]:
+            yield pair, "two different sites"
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """Source and destination of each link between the sites; () without sites."""
+        names = [site.name for site in self.sites]
+        if isinstance(self.pairs, Links):
+            sources, destinations = (
+                names if chosen is None else chosen
+                for chosen in (self.pairs.sources, self.pairs.destinations)
+            )
+            return tuple((one, other) for one in sources for other in destinations if one != other)
+        texts = [tuple(pair.split(" -> ")) for pair in self.pairs if isinstance(pair, str)]
+        return tuple((source, destination) for source, destination in texts)
+
+    @cached_property
+    def all_pairs(self) -> tuple[EndpointPair, ...]:
+        """The pairs, or the links as pairs."""
+        if isinstance(self.pairs, tuple) and not self.sites:
+            return tuple(pair for pair in self.pairs if isinstance(pair, EndpointPair))
+        known = {site.name: site for site in self.sites}
+        return tuple(link_pair(known[source], known[destination]) for source, destination in self.links)
+
+    @cached_property
+    def _found(self) -> Mapping[tuple[str, str, str], EndpointPair]:
+        if self.sites:
+            return {("only", *link): pair for link, pair in zip(self.links, self.all_pairs, strict=True)}
+        return {(pair.name, "only", "only"): pair for pair in self.all_pairs}
+
+    def find(self, pair: str, source: str, destination: str) -> EndpointPair | None:
+        """Return the pair at these coordinates, or None. Unused coordinates are `only`."""
+        return self._found.get((pair, source, destination))
+
+    def pair(self, wanted: DeploymentParameters) -> EndpointPair:
+        """Return the pair of a deployment. Raises KeyError for coordinates that are none of the testbed's."""
+        return self._found[wanted.pair, wanted.source, wanted.destination]
+
+    def beside_pairs(self, wanted: DeploymentParameters) -> list[tuple[EndpointPair, int | None]]:
+        """Return the pairs that carry background traffic of a deployment, with their streams or None for the cell's."""
+        if wanted.beside == "reverse":
+            return [(reversed_pair(self.pair(wanted)), None)]
+        if not (beside := self.beside.get(wanted.beside)):
+            return []
+        known = {site.name: site for site in self.sites}
+        ends = [link.split(" -> ") for link in beside.links]
+        return [
+            (link_pair(known[source], known[destination]), beside.streams) for source, destination in ends
+        ]
+
+    def named(self, name: str) -> EndpointPair | None:
+        """Return a measured pair, or one with background traffic, by its name; None if unknown."""
+        if self.sites:
+            known = {site.name: site for site in self.sites}
+            source, _, destination = name.partition(" -> ")
+            both = source in known and destination in known
+            return link_pair(known[source], known[destination]) if both else None
+        both_ways = (each for pair in self.all_pairs for each in (pair, reversed_pair(pair)))
+        return next((pair for pair in both_ways if pair.name == name), None)
+
+    def covering(self, pairs: Sequence[EndpointPair]) -> list[EndpointPair]:
+        """Return the pairs, or of links a few that contain each site in each of its roles."""
+        seen, chosen = set[tuple[str, str]](), []
+        for both_new in (True, False) if self.sites else ():
+            for pair in pairs:
+                ends = {(role, getattr(pair, role).urls[0]) for role in tournament.LINK}
+                if len(ends - seen) == 2 or (ends - seen and not both_new):
+                    chosen.append(pair)
+                    seen |= ends
+        return chosen if self.sites else [*pairs]
+
     def logins(self, pair: EndpointPair) -> dict[str, Login]:
         """Return the credentials by role; both are those of the server if the other end is a local folder."""
         servers = [end for end in (pair.source, pair.destination) if not end.local]
         shown = [end.credentials or self.credentials for end in servers]
         return {"source": shown[0], "destination": shown[-1]}
 
-    def pair(self, name: str) -> EndpointPair:
-        """Return a pair by its name; raises KeyError."""
-        return {pair.name: pair for pair in self.pairs}[name]
+    def sites_of(self, wanted: DeploymentParameters) -> list[Site]:
+        """Return the sites of a deployment's link, the source first; none without sites."""
+        known = {site.name: site for site in self.sites}
+        return [known[name] for name in (wanted.source, wanted.destination) if name in known]
+
+    def occupied(self, wanted: DeploymentParameters) -> frozenset[str]:
+        pairs = [pair for pair, _ in self.beside_pairs(wanted)] if self.sites else []
+        beside = {
+            end.name for pair in pairs for end in (pair.source, pair.destination) if isinstance(end, Site)
+        }
+        return frozenset(beside.union(site.name for site in self.sites_of(wanted)))
+
+    def most_streams(self, pair: EndpointPair) -> dict[str, int]:
+        """Return the largest number of concurrent transfers of each door, host and port, of a pair."""
+        ends = (pair.source, pair.destination)
+        return {urls.door_of(url): self._most_streams(end) for end in ends for url in end.urls}
+
+    def _most_streams(self, end: End) -> int:
+        return (isinstance(end, Site) and end.max_streams) or self.max_streams
+
+    def crowded(self, wanted: DeploymentParameters, streams: int) -> tuple[End, int, int] | None:
+        """Return an end with more transfers at a time than it allows, their number, and the limit; None if all fit."""
+        pairs = [(self.pair(wanted), streams)]
+        pairs += [(pair, own or streams) for pair, own in self.beside_pairs(wanted)]
+        counts = Counter[tuple[str, ...]]()
+        for pair, count in pairs:
+            for end in (pair.source, pair.destination):
+                counts[end.urls] += count
+                if counts[end.urls] > self._most_streams(end):
+                    return end, counts[end.urls], self._most_streams(end)
+        return None
+
+    def completed(self, sweep: Sweep) -> Sweep:
+        """Return a sweep with the axes source and destination, unless it sets them, without points that are no link."""
+        if not self.sites:
+            return sweep
+        given, axes = selected_parameters(sweep.parameters), dict[str, list[str]]()
+        for at, name in enumerate(tournament.LINK):
+            linked = {link[at] for link in self.links}
+            values = given.get(name, tuple(site.name for site in self.sites if site.name in linked))
+            axes[name] = [str(value) for value in (values if isinstance(values, tuple) else (values,))]
+        missing = {
+            source: [other for other in axes["destination"] if (source, other) not in set(self.links)]
+            for source in axes["source"]
+        }
+        content = sweep.model_dump(mode="json", exclude_unset=True, warnings=False)
+        content["parameters"] |= axes
+        holes = [{"source": source, "destination": others} for source, others in missing.items() if others]
+        content["exclude"] = [*content.get("exclude", []), *holes]
+        return Sweep.model_validate(content, context={"settings": None})
 
     def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:
         """Return the folders of the cell's pair, so that cells become stale when these change."""
-        pair = next((pair for pair in self.pairs if pair.name == wanted.pair), None)
-        return {side: " ".join(getattr(pair, side).urls) for side in ("source", "destination") if pair}
+        pair = self.find(wanted.pair, wanted.source, wanted.destination)
+        ends: dict[str, Value] = {
+            side: " ".join(getattr(pair, side).urls) for side in ("source", "destination") if pair
+        }
+        beside = self.beside.get(wanted.beside)
+        return ends | ({"beside": f"{', '.join(beside.links)}; {beside.streams}"} if beside else {})
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
         """Return the first pair, RTT and bandwidth or None unless all pairs declare the same, and random content."""
-        declared = {name: {getattr(pair, name) for pair in self.pairs} for name in ("rtt", "bandwidth")}
+        declared = {name: {getattr(pair, name) for pair in self.all_pairs} for name in ("rtt", "bandwidth")}
         known = {name: values.pop() if len(values) == 1 else None for name, values in declared.items()}
-        return {"pair": self.pairs[0].name, **known, "source_content": "random"}
+        first = {} if self.sites else {"pair": self.all_pairs[0].name}
+        return {**first, **known, "source_content": "random"}
+
+    def expected_seconds(self, grid: Grid) -> tuple[float, float]:
+        """Return the shortest and the longest duration of a sweep; links that share no site are measured together."""
+        if not self.sites:
+            return super().expected_seconds(grid)
+        each = [
+            (path, self.occupied(cells[0].parameters), *self._seconds(grid, len(cells)))
+            for links in tournament.in_rounds(grid)
+            for path in links
+            for cells in [grid.deployments[path]]
+        ]
+        low, high = (
+            tournament.makespan((path, sites, times[at]) for path, sites, *times in each) for at in (0, 1)
+        )
+        return low, high
+
+    def _seconds(self, grid: Grid, cells: int) -> tuple[float, float]:
+        return deployment_seconds(grid, cells, self.deploy_seconds, self.cell_seconds)
 
     def most_bytes(self, grid: Grid) -> float:
         """Return the most bytes that a sweep transfers without failures; inf if nothing limits them."""
-        how, total = grid.sweep.measurement, 0.0
+        return sum(self._bytes_of_deployment(grid, cells) for cells in grid.deployments.values())
+
+    def affordable(self, grid: Grid, paths: Sequence[str]) -> list[str]:
+        """Return the first deployments of some that together need no more than the budgets of a run."""
+        if not self.budget.rotate:
+            return [*paths]
+        chosen, used = list[str](), Counter[str]()
+        limits = {site.name: site.budget or math.inf for site in self.sites} | {"": self.budget.bytes}
+        for path in paths:
+            cells = grid.deployments[path]
+            asked = dict.fromkeys(
+                ["", *self.occupied(cells[0].parameters)], self._bytes_of_deployment(grid, cells)
+            )
+            if all(used[name] + size <= limits[name] for name, size in asked.items()):
+                chosen.append(path)
+                used.update(asked)
+        count = bisect_right(
+            range(1, len(chosen) + 1), self.budget.time, key=lambda n: self._longest(grid, chosen[:n])
+        )
+        return chosen[:count]
+
+    def _longest(self, grid: Grid, paths: Sequence[str]) -> float:
+        """Return the longest time of some deployments in s."""
+        wanted = {*paths}
+        order = [path for links in tournament.in_rounds(grid) for path in links if path in wanted]
+        return tournament.makespan(
+            (path, self.occupied(cells[0].parameters), self._seconds(grid, len(cells))[1])
+            for path in order
+            for cells in [grid.deployments[path]]
+        )
+
+    def uses(self, grid: Grid) -> list[SiteUse]:
+        """Return the use of each site by a sweep."""
+        found = {site.name: SiteUse(site.name, site.budget) for site in self.sites}
         for cells in grid.deployments.values():
-            each = sorted((self._most_bytes(cell, how.files, how.bounds[1]) for cell in cells), reverse=True)
-            again = each[: math.ceil(grid.sweep.retry_share * len(each))]
-            uploads = {cell.parameters.file_size for cell in cells}
-            total += sum(each) + sum(again) + sum(uploads)
-        return total
+            wanted, size = cells[0].parameters, self._bytes_of_deployment(grid, cells)
+            for name in self.occupied(wanted):
+                use, (low, high) = found[name], self._seconds(grid, len(cells))
+                sent, received = int(name == wanted.source), int(name == wanted.destination)
+                found[name] = SiteUse(
+                    name, use.budget, use.sent + sent, use.received + received, use.low + low, use.high + high,
+                    use.bytes + size,
+                )  # fmt: skip
+        return list(found.values())
+
+    def _bytes_of_deployment(self, grid: Grid, cells: Sequence[Cell]) -> float:
+        how = grid.sweep.measurement
+        each = sorted((self._most_bytes(cell, how.files, how.bounds[1]) for cell in cells), reverse=True)
+        again = each[: math.ceil(grid.sweep.retry_share * len(each))]
+        uploads = {cell.parameters.file_size for cell in cells}
+        return sum(each) + sum(again) + sum(uploads)
 
     def _most_bytes(self, cell: Cell, files: int | None, seconds: float) -> float:
         wanted = cell.parameters
-        pair = next((pair for pair in self.pairs if pair.name == wanted.pair), None)
-        if files is not None:
-            return float(files * wanted.streams * wanted.file_size)
-        return pair.bandwidth * BYTES * seconds if pair and pair.bandwidth else math.inf
+        pair = self.find(wanted.pair, wanted.source, wanted.destination)
+        if not pair:
+            return math.inf
+        limited = [*([] if files is not None else [pair]), *(other for other, _ in self.beside_pairs(wanted))]
+        size = 0.0 if files is None else float(files * wanted.streams * wanted.file_size)
+        return size + sum(one.bandwidth * BYTES * seconds if one.bandwidth else math.inf for one in limited)

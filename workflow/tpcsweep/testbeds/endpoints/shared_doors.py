@@ -31,11 +31,11 @@ class SharedDoors:
     def streams(
         self,
         counts: Mapping[str, int],
-        most: int,
+        most: Mapping[str, int],
         waiting: Callable[[str], object],
         check: Callable[[], object] = lambda: None,
     ) -> Iterator[None]:
-        """Use doors with some streams each for the length of a `with`, together with other runs at most `most` each.
+        """Use doors with some streams each for the length of a `with`, together with other runs at most `most` of each.
 
         Before that, `waiting` is called with the runs that are in the way, and `check` again and again.
         """
@@ -53,7 +53,7 @@ class SharedDoors:
             file.with_suffix(".lock").unlink(missing_ok=True)
             os.close(descriptor)
 
-    def _entered(self, counts: Mapping[str, int], most: int) -> tuple[Path, int] | str:
+    def _entered(self, counts: Mapping[str, int], most: Mapping[str, int]) -> tuple[Path, int] | str:
         """Return a new entry and its lock, or which runs are in the way."""
         with closing(_Lock(self._folder / "all.lock")):
             taken: Counter[str] = Counter()
@@ -69,9 +69,9 @@ class SharedDoors:
                     file.unlink(missing_ok=True)
                     file.with_suffix(".lock").unlink(missing_ok=True)
             for door, count in counts.items():
-                if taken[door] and taken[door] + count > most:
+                if taken[door] and taken[door] + count > most[door]:
                     others = f"{taken[door]} streams of other runs at {door} ({' and '.join(sorted(owners))})"
-                    return f"waiting for {others}, as max_streams is {most}"
+                    return f"waiting for {others}, as max_streams is {most[door]}"
             file = self._folder / f"{secrets.token_hex(8)}.run"
             descriptor = locks.lock_file(file.with_suffix(".lock"), f"testbed {self._testbed}")
             write_json(file, dict(counts))

@@ -36,7 +36,7 @@ from tpcsweep.testbeds.endpoints.arrivals import Arrivals, ArrivalsClient
 from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
 from tpcsweep.testbeds.endpoints.ledger import LINGER
 from tpcsweep.testbeds.endpoints.local import local_path
-from tpcsweep.testbeds.endpoints.settings import EndpointPair, Login
+from tpcsweep.testbeds.endpoints.pairs import EndpointPair, Login
 from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors
 from tpcsweep.testbeds.endpoints.spans import Markers, Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import Spending
@@ -84,7 +84,8 @@ class EndpointsSite:
     logins: dict[str, Login]
     spending: Spending
     shared: SharedDoors
-    max_streams: int
+    max_streams: Mapping[str, int]
+    """The most streams of each door, host and port."""
     stage: Callable[[str], object]
     provenance: dict[str, Any]
     rtt_idle: float = math.nan  # the declared RTT in ms; NaN if unknown
@@ -105,6 +106,8 @@ class EndpointsSite:
     _asked_pauses: dict[str, str] = field(default_factory=dict)
     """By door, what it asked tpcsweep's own requests for during the cell."""
     machine: Machine = field(default_factory=Machine)
+    beside: list[tuple[EndpointsSite, int | None]] = field(default_factory=list)
+    """Pairs that carry traffic during cells, each with its streams or None for those of the cell."""
 
     def __post_init__(self) -> None:
         """Wait until the client is ready. Raises ClientError."""
@@ -130,19 +133,27 @@ class EndpointsSite:
     def turn(self, wanted: Parameters, how: Measurement) -> Iterator[None]:
         """Prepare a cell, and use the doors for the length of a `with`, as soon as they and other runs allow it.
 
-        Raises BrokenError, of which BusyDoorError if a door asks for a long pause.
+        The doors of pairs that carry background traffic are used, too. Raises BrokenError, of which BusyDoorError if a
+        door asks for a long pause.
         """
-        counts = Counter(
-            door
-            for stream in range(wanted.streams)
-            for door in {*map(door_of, self.pair.doors[stream % len(self.pair.doors)])} - {""}
-        )
-        pauses.await_all(self.pair.urls, self.stage, self.spending.check)
-        with self.shared.streams(counts, self.max_streams, self.stage, self.spending.check):
-            self._begin(wanted, how.files)
+        counts, most = self.streams_by_door(wanted.streams), dict(self.max_streams)
+        for other, streams in self.beside:
+            counts += other.streams_by_door(streams or wanted.streams)
+            most |= other.max_streams
+        for site in (self, *(other for other, _ in self.beside)):
+            pauses.await_all(site.pair.urls, self.stage, self.spending.check)
+        with self.shared.streams(counts, most, self.stage, self.spending.check):
+            self.begin(wanted, how.files)
             yield
 
-    def _begin(self, wanted: Parameters, files: int | None) -> None:
+    def streams_by_door(self, streams: int) -> Counter[str]:
+        return Counter(
+            door
+            for stream in range(streams)
+            for door in {*map(door_of, self.pair.doors[stream % len(self.pair.doors)])} - {""}
+        )
+
+    def begin(self, wanted: Parameters, files: int | None) -> None:
         """Renew tokens, and forget the previous cell's transfers."""
         try:
             secrets.renew(self.private, self.logins)

@@ -15,23 +15,25 @@ from typing import Any
 import psutil
 
 from tpcsweep.common import processes, signals
-from tpcsweep.common.numbers import counted
-from tpcsweep.common.urls import MadeFolder
-from tpcsweep.data.cell_result import CellResult
+from tpcsweep.common.numbers import counted, json_number
+from tpcsweep.common.urls import MadeFolder, door_of
+from tpcsweep.data.cell_result import CellResult, Summary
 from tpcsweep.measuring import cell, provenance
 from tpcsweep.measuring.client.client_process import ClientError, process_channel
 from tpcsweep.measuring.tools.http_tpc import copy_headers
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Transfer
-from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.parameters import DeploymentParameters, Parameters
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.endpoints import ledger, pauses, secrets, trial, usability
+from tpcsweep.testbeds.endpoints.background import traffic
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, LeftError
 from tpcsweep.testbeds.endpoints.fixes import explained_copy
 from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
-from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
+from tpcsweep.testbeds.endpoints.pairs import EndpointPair, Site
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.shared_doors import SharedDoors
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
@@ -61,11 +63,25 @@ def warnings(study: SweepStudy) -> list[str]:
 
 @contextlib.contextmanager
 def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
-    """Create a folder at each end of a pair, check that files can be deleted, and delete it at the end."""
-    pair = settings.pair(request.parameters.pair)
+    """Create a folder at each end of a pair, and of pairs with background traffic; check deletion, and delete all."""
+    pair = settings.pair(request.parameters)
+    with contextlib.ExitStack() as undo:
+        site = undo.enter_context(_opened(settings, request, pair, "client"))
+        for number, (other, streams) in enumerate(settings.beside_pairs(request.parameters), start=1):
+            made = undo.enter_context(_opened(settings, request, other, f"beside-{number}"))
+            site.beside.append((made, streams))
+        yield site
+
+
+@contextlib.contextmanager
+def _opened(
+    settings: Endpoints, request: Request, pair: EndpointPair, client: str
+) -> Iterator[EndpointsSite]:
+    """Create the folders of a pair and its client, whose log has the name `client`."""
     run = psutil.Process(signals.starter())
     used = ledger.place() / f"{request.testbed}.{request.sweep}.spent"
-    spending = Spending(used, f"{run.pid} {run.create_time()}", settings.budget, request.testbed)
+    sites = {end.name: end.budget for end in (pair.source, pair.destination) if isinstance(end, Site)}
+    spending = Spending(used, f"{run.pid} {run.create_time()}", settings.budget, request.testbed, sites)
     spending.check()
     shared = SharedDoors(ledger.place(), request.testbed)
     pauses.await_all(pair.urls, request.stage, spending.check)
@@ -92,7 +108,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
                 doors[role].delete(folder.file(TRIAL))
         home = private / "client"
         home.mkdir()
-        log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
+        log = undo.enter_context((request.logs / f"stderr.{client}.log").open("wb"))
         command = [sys.executable, "-m", "tpcsweep.measuring.client", str(private), str(home)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
         process = processes.start(command, processes.python(home), start_new_session=True, **pipes)
@@ -108,7 +124,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             spending=spending,
             checksums=settings.checksums,
             shared=shared,
-            max_streams=settings.max_streams,
+            max_streams=settings.most_streams(pair),
             stage=request.stage,
             rtt_idle=math.nan if pair.rtt is None else pair.rtt,
             provenance=_provenance(request.tools, pair, doors, others),
@@ -236,13 +252,25 @@ def measure(
     # Nobody knows the buffers of others' servers.
     path = {"rtt": site.rtt_idle, "bandwidth": declared, "tcp_buffer": math.nan}
     of_pair = wanted.model_copy(update=path)
-    with site.turn(wanted, how):
+    with site.turn(wanted, how), traffic(site, wanted, how) as beside:
         result = cell.measure(site, of_pair, how, f"{prefix}-{random.token_hex(4)}", *shown)
+    if site.beside:
+        result = _with_traffic(result, beside)
     reason, ended = explained_copy(result.message, wanted.copy_mode), ""
     if usability.DENIAL.search(reason):
         ended = usability.refusals(site.pair, site.logins, Credentials(site.private))
     words = [ended, reason, *site.doubts]
     return dataclasses.replace(result, message="; ".join(filter(None, words)))
+
+
+def _with_traffic(result: CellResult, beside: list[tuple[float, str]]) -> CellResult:
+    """Add the rate of background traffic to a cell, which fails if a pair carried none."""
+    figures = {**result.summary.figures, "throughput_beside": json_number(sum(rate for rate, _ in beside), 6)}
+    result = dataclasses.replace(result, summary=Summary(figures))
+    if idle := [failure or "no byte arrived" for rate, failure in beside if rate <= 0]:
+        words = "; ".join(filter(None, [result.message, f"no background traffic: {idle[0]}"]))
+        return dataclasses.replace(result, status="failed", message=words, limit=None)
+    return result
 
 
 def unexplained(settings: Endpoints) -> list[str]:
@@ -258,6 +286,19 @@ def reap(settings: Endpoints) -> list[str]:
             "\n".join([*(f"reaped: {one}" for one in done), *(f"left: {one}" for one in problems)])
         )
     return done
+
+
+def pause(settings: Endpoints, wanted: DeploymentParameters) -> float:
+    """Return the seconds until no door of a deployment's pairs asks for a pause."""
+    pairs = [settings.pair(wanted), *(pair for pair, _ in settings.beside_pairs(wanted))]
+    return max((pauses.left(door_of(url)) for pair in pairs for url in pair.urls), default=0.0)
+
+
+def faulty_sites(settings: Endpoints, wanted: DeploymentParameters) -> list[str]:
+    """Return the sites of a deployment's link that do not answer, or refuse a request, of tpcsweep's own."""
+    ends = zip(usability.ROLES, settings.sites_of(wanted), strict=True)
+    pair = settings.pair(wanted)
+    return [site.name for role, site in ends if not usability.is_usable(settings, pair, role)]
 
 
 def check(study: SweepStudy, pair: str | None = None) -> Iterator[Finding]:

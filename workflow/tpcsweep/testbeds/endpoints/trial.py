@@ -36,7 +36,8 @@ from tpcsweep.testbeds.endpoints.fixes import explained, explained_copy
 from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.large_file import LargeFile
 from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
-from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints
+from tpcsweep.testbeds.endpoints.pairs import EndpointPair
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.usability import ROLES
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 from tpcsweep.testbeds.interface import Finding
@@ -60,7 +61,8 @@ def findings(settings: Endpoints, testbed: str = "", only: str | None = None) ->
     """Try each end of a testbed, then each pair, or `only` one; delete what the trials have created."""
     ends: dict[tuple[object, ...], _End] = {}
     pairs: list[tuple[EndpointPair, dict[str, _End]]] = []
-    for pair in settings.pairs:
+    named = [pair for pair in settings.all_pairs if pair.name == only]
+    for pair in named if settings.sites and named else settings.covering(settings.all_pairs):
         mine = {}
         for role in ROLES:
             end, login = getattr(pair, role), settings.logins(pair)[role]

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.sweeps.study import SweepStudy
-from tpcsweep.sweeps.sweep import expected_seconds
 from tpcsweep.testbeds.endpoints import door_network, pauses, secrets, validity
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
-from tpcsweep.testbeds.endpoints.settings import EndpointPair, Endpoints, Login
+from tpcsweep.testbeds.endpoints.pairs import EndpointPair, Login, Site
+from tpcsweep.testbeds.endpoints.settings import Endpoints
 
 ROLES = ("source", "destination")
 SOON = 120.0
@@ -38,10 +38,11 @@ def problems_of_sweep(study: SweepStudy) -> dict[str, list[Problem]]:
     """Ask both ends of each pair of a sweep, and compare their credentials with its longest time."""
     settings, grid = study.testbed, study.grid
     assert isinstance(settings, Endpoints)
-    names = {deployment[0].parameters.pair for deployment in grid.deployments.values()}
-    seconds = expected_seconds(grid, settings.deploy_seconds, settings.cell_seconds)[1]
+    wanted = [cells[0].parameters for cells in grid.deployments.values()]
+    names = {pair.name for one in wanted if (pair := settings.find(one.pair, one.source, one.destination))}
+    seconds = settings.expected_seconds(grid)[1]
     cell = study.sweep.measurement.bounds[1] + settings.cell_seconds
-    pairs = [pair for pair in settings.pairs if pair.name in names]
+    pairs = settings.covering([pair for pair in settings.all_pairs if pair.name in names])
     with ThreadPoolExecutor(WORKERS) as pool:
         found = list(pool.map(partial(_problems_of_pair, settings, seconds, cell), pairs))
     return {pair.name: problems for pair, problems in zip(pairs, found, strict=True)}
@@ -67,6 +68,20 @@ def _problems_of_pair(settings: Endpoints, seconds: float, cell: float, pair: En
             return found
     except secrets.CredentialError as error:
         return [Problem(str(error), error)]
+
+
+def is_usable(settings: Endpoints, pair: EndpointPair, role: str) -> bool:
+    """Return whether an end of a pair answers now, with a valid credential, and has its folder or file."""
+    end, login = getattr(pair, role), settings.logins(pair)[role]
+    try:
+        with secrets.written(settings, pair, (role,)) as private:
+            credentials = Credentials(private)
+            if any(problem.error for problem in end_problems(pair, role, login, credentials, 0.0)):
+                return False
+            door = door_of(pair, role, credentials)
+            return door.size(f"{end.urls[0]}/{end.file}") is not None if end.file else door.lists(end.urls[0])
+    except (secrets.CredentialError, DoorError):
+        return False
 
 
 def end_problems(
@@ -103,7 +118,9 @@ def own_clock() -> validity.Clock:
 
 
 def name_of_end(pair: EndpointPair, role: str) -> str:
-    return f"pair {pair.name}, {role} {urlsplit(getattr(pair, role).urls[0]).netloc}"
+    end = getattr(pair, role)
+    where = urlsplit(end.urls[0]).netloc
+    return f"site {end.name}, {where}" if isinstance(end, Site) else f"pair {pair.name}, {role} {where}"
 
 
 def _renewal(why: str) -> str:

@@ -19,7 +19,7 @@ from cryptography import x509
 
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.testbeds.endpoints.doors import Doors
-from tpcsweep.testbeds.endpoints.settings import Login
+from tpcsweep.testbeds.endpoints.pairs import Login
 from tpcsweep.testbeds.endpoints.webdav import HttpDoors
 
 LEEWAY = 60.0
