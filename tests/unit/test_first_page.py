@@ -31,7 +31,7 @@ from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIE
 from tpcsweep.pages import making
 from tpcsweep.pages.content import dataset_facts, page_content
 from tpcsweep.pages.figures import limits
-from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
+from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.pages.figures.panels import as_table, as_text
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains

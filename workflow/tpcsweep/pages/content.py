@@ -31,15 +31,14 @@ from tpcsweep.pages.contract import (
     Points,
     View,
 )
-from tpcsweep.pages.figures.axis_labels import name_text
-from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.pages.figures.panel_grid import arrange, arrange_axes
 from tpcsweep.pages.findings import Change as Effect
 from tpcsweep.pages.findings import disturbance, enough, findings
 from tpcsweep.pages.gains import Forecast, gains
+from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_LETTERS
+from tpcsweep.pages.panel_grid import arrange, arrange_axes
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.pages.series import as_texts, cell_series, first_transfers, numbered
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION, cell_paths
 
 _SHOWN = (

@@ -28,10 +28,9 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.data.run_effects import FASTER, SAME, SLOWER
 from tpcsweep.data.scatter import Floats
 from tpcsweep.pages.contract import History
-from tpcsweep.pages.figures.axis_labels import name_text
 from tpcsweep.pages.making import PAGE
 from tpcsweep.pages.rendering import render
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 
