@@ -7,10 +7,10 @@ function drawLine(line, width) {
   const most = d3.max(known, one => one.rate) || 1;
   return plot({
     width,
-    height: 110,
+    height: 118,
     marginLeft: 44,
     marginRight: 24,
-    marginTop: 18,
+    marginTop: 26,
     marginBottom: 30,
     x: { type: "point", domain: line.values, label: line.axis, ticks: [line.values[0], line.values.at(-1)] },
     y: { domain: [0, most], label: "Gbit/s", ticks: [0, most], tickFormat: ".3~g" },
