@@ -147,6 +147,9 @@ def test_the_answer_names_what_fills_the_path(folded: Folded, summary: xr.Datase
     summary["throughput"].loc[{**far, "streams": 4}] = 0.96
     simulated = content(folded, summary.assign_attrs(testbed_kind="simulation"))
     assert "limits 6 of 12 cells" in simulated["answer"] and "simulated: at most 0.96" in simulated["answer"]
+    assert simulated["data"]["interval"] == "95 % of parameter sets"
+    assert content(folded, summary)["data"]["interval"] == "95 % interval"
+    assert all(axis["comment"] for axis in simulated["data"]["axes"])
 
 
 def test_the_first_lines_have_every_setting_that_no_axis_varies(summary: xr.Dataset) -> None:
