@@ -98,7 +98,7 @@ lint: setup-test ## formatters, linters, types, import contracts, language
 lock: setup ## pin the Python requirements again
 	held=(); \
 	for list in installer requirements requirements-{history,parquet,crate,zarr,slurm,test,docs}; do \
-	  parts=(); [ $$list != requirements ] || parts=(envs/requirements-{kubernetes,measure,models,notebooks}.in); \
+	  parts=(); [ $$list != requirements ] || parts=(envs/requirements-{figures,kubernetes,measure,models,notebooks}.in); \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	    "$${held[@]}" envs/$$list.in "$${parts[@]}" --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \

@@ -17,8 +17,9 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 from tpcsweep.analysis.claims.claim import Outcome
+from tpcsweep.data.differences import differences
 from tpcsweep.data.run_effects import correct_family
-from tpcsweep.data.scatter import Side, Spread, differences
+from tpcsweep.data.scatter import Side, Spread
 
 from tests.support.claim_worlds import NULLS, STREAMS, verdict, world
 

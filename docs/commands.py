@@ -18,7 +18,7 @@ from tpcsweep.cli.plan import QuestionCommand
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.importing.import_settings import Axis, Import
 from tpcsweep.data.variables import LIMIT_REMEDIES, LIMITS
-from tpcsweep.pages.figures.maps import LIMIT_LETTERS
+from tpcsweep.pages.limit_colours import LIMIT_LETTERS
 from tpcsweep.sweeps.parameters import Parameters, about_support
 from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.sweeps.units import Quantity, show

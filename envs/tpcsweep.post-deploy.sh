@@ -3,7 +3,7 @@
 
 # Snakemake runs this in the new environment, from the repository's root. All rules have the one environment, and so
 # those too that need an extra. It is made anew where this file changes, so that it says what the lists are:
-# sha256 48763ab067679083d8cc223eb8c276393620f6123eea34603fd6231f171bf72c
+# sha256 226a907114af43dba2ed6b9ee4c1dcade6a6e0da90288e1c75a4d3b82c125fea
 set -euo pipefail
 [ -f envs/requirements.txt ] || {
   echo "$PWD/envs/requirements.txt is missing: run snakemake in a checkout of tpcsweep, and not as a module" >&2

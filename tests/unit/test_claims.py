@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep.analysis.claims.before_2023 import RECOVERIES
+from tpcsweep.analysis.claims.before_2023 import RECOVERIES, exact_share
 from tpcsweep.analysis.claims.claim import Outcome, Verdict, write_verdicts
 from tpcsweep.analysis.claims.claim_cells import UNTRUSTED, claim_cells
 from tpcsweep.analysis.claims.judging import CLAIMS, judge
 from tpcsweep.data import effects
-from tpcsweep.data.effects import exact_share, largest_level, mean_ratio, peak
+from tpcsweep.data.effects import largest_level, mean_ratio, peak
 from tpcsweep.data.labels import MASKS
 from tpcsweep.data.publications import claim_names
 from tpcsweep.measuring.tcp import recovery_time

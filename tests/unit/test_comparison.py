@@ -16,7 +16,7 @@ from scipy import stats
 from tpcsweep.analysis import comparison, comparison_plots
 from tpcsweep.analysis.comparison import ComparisonError, compare, gate_failures, load_side
 from tpcsweep.analysis.sides import read_side
-from tpcsweep.data import folding, run_effects, scatter
+from tpcsweep.data import differences, folding, run_effects, scatter
 from tpcsweep.data.labels import STATUS, flag_masks
 from tpcsweep.data.run_effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.data.scatter import SHARED, Spread
@@ -164,11 +164,11 @@ def test_pooled_variances_are_those_of_limma() -> None:
     generator = np.random.default_rng(0)
     truth = np.repeat([1.0, 100.0], 200)
     found = Spread(truth * generator.chisquare(4, 400) / 4, np.full(400, 4.0))
-    equal, _ = scatter.moderated_together(Spread(found.variance / truth, found.freedom), np.ones(400))
+    equal, _ = differences.moderated_together(Spread(found.variance / truth, found.freedom), np.ones(400))
     assert np.std(np.log(equal)) < 0.2 and np.mean(equal) == pytest.approx(1, rel=0.1)
-    known, _ = scatter.moderated_together(found, truth)
+    known, _ = differences.moderated_together(found, truth)
     assert np.std(np.log(known / truth)) < 0.2
-    apart, freedom = scatter.moderated_together(found, np.ones(400))
+    apart, freedom = differences.moderated_together(found, np.ones(400))
     assert np.median(apart[200:]) > 30 * np.median(apart[:200]) and (freedom < 8).all()
 
 
@@ -238,7 +238,7 @@ def test_the_mean_of_effects_is_that_of_statsmodels() -> None:
     variances = generator.uniform(0.01, 0.1, 20)
     found = generator.normal(0.2, np.sqrt(variances + 0.2))
     theirs = combine_effects(found, variances, method_re="dl")
-    mean, error, spread, _ = scatter.random_effects(found, variances)
+    mean, error, spread, _ = differences.random_effects(found, variances)
     assert mean == pytest.approx(theirs.mean_effect_re)
     assert spread**2 == pytest.approx(theirs.tau2)
     assert error == pytest.approx(max(theirs.sd_eff_w_re, theirs.sd_eff_w_re_hksj))

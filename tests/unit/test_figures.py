@@ -23,9 +23,9 @@ from tpcsweep.data import folding
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.variables import LIMITS
 from tpcsweep.pages import figures
-from tpcsweep.pages.figures.maps import LIMIT_COLOURS as COLOURS
-from tpcsweep.pages.figures.panel_grid import Places
 from tpcsweep.pages.figures.panels import common_parameters, tiles
+from tpcsweep.pages.limit_colours import LIMIT_COLOURS as COLOURS
+from tpcsweep.pages.panel_grid import Places
 from tpcsweep.sweeps.parameters import Value
 
 from tests.support import hostile, synthetic

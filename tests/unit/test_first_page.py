@@ -31,10 +31,10 @@ from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIE
 from tpcsweep.pages import making
 from tpcsweep.pages.content import dataset_facts, page_content
 from tpcsweep.pages.figures import limits
-from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.pages.figures.panels import as_table, as_text
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
+from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.pages.rendering import LIBRARIES, as_json, percent, period, render
 from tpcsweep.pages.series import cell_series
 
@@ -134,7 +134,8 @@ def test_the_answer_names_what_fills_the_path(folded: Folded, summary: xr.Datase
     # 0.1 Gbit/s for each stream with 4 MiB: 0.95 Gbit/s takes 9.5 streams, or 38 MiB in one.
     assert told.startswith(
         "At RTT 50 ms, TCP's window of 4 MiB limits 6 of 6 cells: 10 streams, or one with 38 MiB, fill 1 Gbit/s if "
-        "nothing else limits; measured: 4 streams 0.4 Gbit/s. What helps: more streams, 2 times here ("
+        "nothing else limits; measured: 4 streams 0.4 Gbit/s. What helps: more streams, 2 times here for each step "
+        "to the next measured value of streams ("
     )
     summary["limit"].loc[far] = "cpu_destination"
     summary["destination_cpu"] = summary["throughput"] * 0.5
@@ -146,6 +147,9 @@ def test_the_answer_names_what_fills_the_path(folded: Folded, summary: xr.Datase
     summary["throughput"].loc[{**far, "streams": 4}] = 0.96
     simulated = content(folded, summary.assign_attrs(testbed_kind="simulation"))
     assert "limits 6 of 12 cells" in simulated["answer"] and "simulated: at most 0.96" in simulated["answer"]
+    assert simulated["data"]["interval"] == "95 % of parameter sets"
+    assert content(folded, summary)["data"]["interval"] == "95 % interval"
+    assert all(axis["comment"] for axis in simulated["data"]["axes"])
 
 
 def test_the_first_lines_have_every_setting_that_no_axis_varies(summary: xr.Dataset) -> None:
@@ -286,7 +290,8 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded, summary: 
     assert not soup.select("img, [src], link")
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
     sweep = {"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": "", "live": ""}
-    assert parsed(render("overview", comparisons=[], sweeps=[sweep])).find(["img", "script"]) is None
+    listed = parsed(render("overview", comparisons=[], sweeps=[sweep]))
+    assert len(listed.find_all("script")) == 2 and listed.find("img") is None
 
 
 def test_a_series_is_kept_as_means(folded: Folded) -> None:
@@ -378,7 +383,8 @@ def test_sweeps_and_comparisons_are_listed_unreadable_ones_too(folded: Folded, t
     assert seen.find("a", href="against/compare.html")
     assert all((tmp_path / str(link["href"])).exists() for link in seen.select("a[href]"))
     [line] = seen.select(".sparkline")
-    assert "Gbit/s" in line.get_text() and "streams 1" in line.get_text()
+    drawn = json.loads(str(line["data-line"]))
+    assert drawn["axis"] == "streams" and drawn["values"][0] == "1" and drawn["rates"][0] > 0
 
 
 @pytest.mark.parametrize("listed", [False, True])

@@ -234,6 +234,20 @@ def test_one_cell_alone_has_a_history_too(once: xr.Dataset) -> None:
     assert [row["values"] for row in history_content(told)["rows"]] == [[]]
 
 
+def test_of_very_many_cells_those_without_a_result_are_shown_first(
+    once: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(number: int, summary: xr.Dataset) -> xr.Dataset:
+        summary["status"][-1, -1, 0] = 2 if number == 7 else 1
+        return summary
+
+    monkeypatch.setattr("tpcsweep.analysis.history.history_page._MOST_ROWS", 2)
+    content = history_content(find_history(runs_of(weekly(once, 8, change)), {}))
+    assert [row["status"] for row in content["rows"]] == ["", "failed"]
+    assert len(content["history"]["cells"]) == 2
+    assert f"2 of {CELLS} cells are shown" in render("history", **content)
+
+
 def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> None:
     def change(number: int, summary: xr.Dataset) -> xr.Dataset:
         summary = summary.assign_attrs(sweep=HOSTILE, testbed=HOSTILE)

@@ -316,7 +316,13 @@ def test_every_rule_that_runs_something_names_the_environment_of_conda() -> None
 
 MODULES = {"crate": "rocrate", "history": "ruptures", "parquet": "pyarrow", "zarr": "zarr"}
 MODULES |= {"slurm": "snakemake_executor_plugin_slurm"}
-MODULES |= {"kubernetes": "kubernetes", "measure": "snakemake", "models": "sklearn", "notebooks": "papermill"}
+MODULES |= {
+    "figures": "seaborn",
+    "kubernetes": "kubernetes",
+    "measure": "snakemake",
+    "models": "sklearn",
+    "notebooks": "papermill",
+}
 
 
 def line_of(name: str) -> str:

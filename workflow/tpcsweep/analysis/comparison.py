@@ -24,20 +24,12 @@ from tpcsweep.analysis.sides import ComparedSide, axis_text
 from tpcsweep.common.files import write_json
 from tpcsweep.common.numbers import CONFIDENCE, between, plain, short
 from tpcsweep.data import run_effects
+from tpcsweep.data.differences import Differences, deployment_numbers, differences
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.labels import SIMULATED, declared_coordinates
 from tpcsweep.data.opening import load, require_dataset
 from tpcsweep.data.run_effects import NOT_COMPARABLE, SAME, VERDICTS, Overall
-from tpcsweep.data.scatter import (
-    OF_THE_MACHINE,
-    SHARED,
-    Differences,
-    Floats,
-    Side,
-    deployment_numbers,
-    differences,
-    read_side,
-)
+from tpcsweep.data.scatter import OF_THE_MACHINE, SHARED, Floats, Side, read_side
 from tpcsweep.data.tables import FAILED, NOT_MEASURED, observations, write_csv
 from tpcsweep.data.variables import CPU_LIMITS, TABLES
 from tpcsweep.sweeps.parameters import Parameters, Value

@@ -17,11 +17,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from tpcsweep.analysis.comparison import Comparison, deviations, flag_counts, repetition_note, slower_machine
 from tpcsweep.common.numbers import CONFIDENCE, between, plain, short
 from tpcsweep.data.run_effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
-from tpcsweep.pages.figures.axis_labels import name_text, panel_title
+from tpcsweep.pages.figures.axis_labels import panel_title
 from tpcsweep.pages.figures.maps import HATCHED, draw_map, fill_cell, label_map, map_size, names_room
-from tpcsweep.pages.figures.panel_grid import arrange_axes
 from tpcsweep.pages.figures.panels import add_header, lay_out, point_handle, styled, tiles
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.pages.panel_grid import arrange_axes
+from tpcsweep.sweeps.parameters import name_text, value_text
 
 _LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
 _MOST_ROWS = 80

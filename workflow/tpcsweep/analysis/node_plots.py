@@ -19,12 +19,10 @@ from tpcsweep.data.labels import STATUS, flagged
 from tpcsweep.pages.figures.axis_labels import (
     axis_label,
     escape_math,
-    name_text,
     panel_title,
     rate_label,
     tick_labels,
 )
-from tpcsweep.pages.figures.panel_grid import Places, arrange_axes, combinations, evenly
 from tpcsweep.pages.figures.panels import (
     colours,
     curve_handles,
@@ -34,6 +32,8 @@ from tpcsweep.pages.figures.panels import (
     styled,
     tiles,
 )
+from tpcsweep.pages.panel_grid import Places, arrange_axes, combinations, evenly
+from tpcsweep.sweeps.parameters import name_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 _NODES = "Effect of nodes on throughput"

@@ -7,9 +7,6 @@ from pathlib import Path
 import orjson
 import xarray as xr
 
-from tpcsweep.analysis.claims.judging import judge
-from tpcsweep.analysis.models.saved_fits import current
-from tpcsweep.analysis.plans.forecast import forecast
 from tpcsweep.common.extras import missing_extras
 from tpcsweep.common.files import is_up_to_date
 from tpcsweep.data.places import DATASET
@@ -17,19 +14,28 @@ from tpcsweep.pages.making import Analysis, Section
 
 
 def claims_section(dataset: Path, summary: xr.Dataset) -> Section:
-    """Return the verdicts on published claims: those next to a study's dataset, or new ones."""
+    """Return the verdicts on published claims: those next to a study's dataset, or new ones with the extra `models`."""
     verdicts = dataset.with_name("claims.json")
     if dataset.name == DATASET and is_up_to_date(verdicts, dataset):
         return {"claims": orjson.loads(verdicts.read_bytes())}
+    if missing_extras(["models"]):
+        return {}
+    from tpcsweep.analysis.claims.judging import judge
+
     return {"claims": [verdict.to_dict() for verdict in judge(summary)]}
 
 
 def models_section(dataset: Path, summary: xr.Dataset) -> Section:
     """Return the fitted models and plans of a dataset whose fits are next to it, and nothing for other datasets.
 
-    Without the extra `models` a page has none: the best model may be a process, which needs it.
+    Without the extra `models` a page has none.
     """
-    models = None if missing_extras(["models"]) else current(dataset)
+    if missing_extras(["models"]):
+        return {}
+    from tpcsweep.analysis.models.saved_fits import current
+    from tpcsweep.analysis.plans.forecast import forecast
+
+    models = current(dataset)
     return {"forecast": forecast(summary, models) if models else None}
 
 

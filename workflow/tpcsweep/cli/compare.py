@@ -33,12 +33,13 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     Example: tpcsweep compare results/demo:cores=0.15 results/demo:cores=0.6
              tpcsweep compare --fail-below 95% before.nc after.nc
     """  # noqa: D301 (click needs the \b)
-    from tpcsweep.analysis import comparison
-    from tpcsweep.analysis.sides import read_side
     from tpcsweep.common.extras import require_extra
 
     if output is not None:
         require_extra("notebooks")
+    from tpcsweep.analysis import comparison
+    from tpcsweep.analysis.sides import read_side
+
     one, other = comparison.load_side(read_side("base", base)), comparison.load_side(read_side("new", new))
     compared = comparison.compare(one, other, (base, new))
     if output is not None:

@@ -29,6 +29,9 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     dataset = find_results_dataset(results)
     if dataset == results:
         raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
+    from tpcsweep.common.extras import require_extra
+
+    require_extra("history")
     from tpcsweep.analysis.history import history_page, runs
     from tpcsweep.analysis.history.change_points import failures, summary
     from tpcsweep.pages import making

@@ -34,6 +34,7 @@ def page(results: Path, output: Path | None) -> None:
     Example: tpcsweep page examples/surface.nc
     """
     from tpcsweep.analysis.page_sections import SECTIONS
+    from tpcsweep.common.extras import missing_extras
     from tpcsweep.pages import making
 
     if (current := _dataset_of_run(results, output)) is not None:
@@ -47,6 +48,8 @@ def page(results: Path, output: Path | None) -> None:
             output = dataset.with_name(making.PAGE)
 
     making.make_page(dataset, output, analyses=SECTIONS)
+    for line in missing_extras(["models"]):
+        click.echo(f"The page has no models, and no claims that were not judged before: {line}", err=True)
     click.echo(output.absolute())
 
 

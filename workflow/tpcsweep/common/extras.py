@@ -94,11 +94,12 @@ def _succeeds(command: list[str], given: str = "") -> bool:
 _GLOBUS = ("globus-url-copy", "globus-gridftp-server")
 EXTRAS: Mapping[str, Extra] = {
     "crate": _pip("rocrate", "rocrate"),
+    "figures": _pip("matplotlib, seaborn", "matplotlib", "seaborn", always=True),
     "globus": Extra(", ".join(_GLOBUS), lambda: _programs(*_GLOBUS)),
     "history": _pip("ruptures", "ruptures"),
     "kubernetes": _pip("kubernetes", "kubernetes", "urllib3", "websocket", always=True),
     "measure": _pip("snakemake, cryptography", "snakemake", "cryptography", always=True),
-    "models": _pip("scikit-learn", "sklearn", always=True),
+    "models": _pip("scipy, scikit-learn", "scipy", "sklearn", always=True),
     "notebooks": _pip("papermill, nbconvert, ipykernel", "papermill", "nbconvert", "ipykernel", always=True),
     "ns3": Extra("g++, libns3-dev", lambda: _headers("ns3/core-module.h")),
     "parquet": _pip("pyarrow", "pyarrow"),

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from tpcsweep.common.numbers import CONFIDENCE, between, short
+from tpcsweep.common.quantiles import normal_quantile, student_quantile
 from tpcsweep.data.scatter import SHARED_FREEDOM, Spread, moderated
 
 MARGIN = 0.05  # smallest effect that counts, 5 %; less is "nothing noticeable", "flat", "no help"
@@ -128,8 +128,8 @@ def mean_ratio(
     if count < logs.size:
         among = moderated(among, Spread(float(known.mean()), SHARED_FREEDOM))
     tail = (1 - CONFIDENCE) / (2 * comparisons)
-    half = stats.t.isf(tail, among.freedom) * math.sqrt(among.variance / count)
-    half = max(half, stats.norm.isf(tail) * math.sqrt(float(known.sum())) / count)
+    half = student_quantile(tail, among.freedom) * math.sqrt(among.variance / count)
+    half = max(half, normal_quantile(tail) * math.sqrt(float(known.sum())) / count)
     middle = float(means.mean())
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
@@ -142,15 +142,9 @@ def largest_level(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) ->
     level, error = np.asarray(levels, float), np.asarray(errors, float)
     if not level.size:
         return None
-    half = stats.norm.isf((1 - CONFIDENCE) / (2 * comparisons * level.size)) * error
+    half = normal_quantile((1 - CONFIDENCE) / (2 * comparisons * level.size)) * error
     half = np.where(np.isnan(half), np.inf, half)
     return Interval(float(level.max()), float((level - half).max()), float((level + half).max()))
-
-
-def exact_share(successes: int, trials: int) -> Interval:
-    """Return a share with its exact interval (C. J. Clopper, E. S. Pearson, Biometrika 26, 1934)."""
-    ends = stats.binomtest(successes, trials).proportion_ci(CONFIDENCE, method="exact")
-    return Interval(successes / trials, float(ends.low), float(ends.high))
 
 
 @dataclass(frozen=True)
@@ -174,7 +168,7 @@ def peak(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Peak:
     first, second = np.triu_indices(logs.size, 1)
     drop, noise = logs[first] - logs[second], np.hypot(error[first], error[second])
     tail = (1 - CONFIDENCE) / (len(drop) * comparisons)
-    strict, once = stats.norm.isf(tail), stats.norm.isf((1 - CONFIDENCE) / comparisons)
+    strict, once = normal_quantile(tail), normal_quantile((1 - CONFIDENCE) / comparisons)
 
     margin = math.log(1 + MARGIN)
     # Without noise, as in a simulation, any difference would count.
@@ -200,7 +194,7 @@ def exponents(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> list[
     steps = np.log(np.asarray(changes, float))
     middle = np.log(np.asarray(ratios, float)) / steps
     tail = (1 - CONFIDENCE) / (2 * max(1, middle.size))
-    half = stats.norm.isf(tail) * np.asarray(errors, float) / np.abs(steps)
+    half = normal_quantile(tail) * np.asarray(errors, float) / np.abs(steps)
     return [Interval(*ends) for ends in zip(middle, middle - half, middle + half, strict=True)]
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tpcsweep.common.numbers import CONFIDENCE
-from tpcsweep.data.scatter import Differences, Floats
+from tpcsweep.data.differences import Differences
+from tpcsweep.data.scatter import Floats
 from tpcsweep.sweeps.parameters import Value
 
 VERDICTS = FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference found", "not comparable"

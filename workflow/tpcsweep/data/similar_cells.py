@@ -8,7 +8,6 @@ and so is the correlation that would show this. Neighbours in the grid vary alik
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import correlate1d
 
 FEWEST_TIMES = 15
 FEWEST_CYCLES = 3
@@ -56,7 +55,13 @@ def _pooled(values: Floats) -> Floats:
     known = np.isfinite(values)
     sums, weights = np.where(known, values, 0.0), known.astype(float)
     for axis in range(values.ndim):
-        sums, weights = (
-            correlate1d(each, [_NEIGHBOUR, 1, _NEIGHBOUR], axis, mode="constant") for each in (sums, weights)
-        )
+        sums, weights = (_with_neighbours(each, axis) for each in (sums, weights))
     return np.asarray(np.where(known, sums / np.maximum(weights, 1e-9), np.nan))
+
+
+def _with_neighbours(values: Floats, axis: int) -> Floats:
+    along = np.moveaxis(values, axis, 0)
+    sums = along.copy()
+    sums[1:] += _NEIGHBOUR * along[:-1]
+    sums[:-1] += _NEIGHBOUR * along[1:]
+    return np.moveaxis(sums, 0, axis)

@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from tpcsweep.common.files import write_text
 from tpcsweep.common.numbers import CONFIDENCE, GBIT
+from tpcsweep.common.quantiles import student_quantile
 from tpcsweep.data.flags import FLAGS, worst_grade
 from tpcsweep.data.labels import SIMULATED, STATUS, flag_masks, flags_in
 from tpcsweep.data.variables import TRANSFERS
@@ -74,7 +74,7 @@ def observations(
     confidence = float(summary.attrs.get("measurement_confidence", CONFIDENCE))
     half = (rows["throughput_high"] - rows["throughput_low"]) / 2
     rows["freedom"] = rows["throughput_freedom"].fillna(np.inf)
-    rows["error"] = half / stdtrit(rows["freedom"], (1 + confidence) / 2)
+    rows["error"] = half / [student_quantile((1 - confidence) / 2, freedom) for freedom in rows["freedom"]]
     masks = flag_masks(summary) if "flags" in rows else {}
     flags = rows.get("flags", pd.Series(0, rows.index))
     rows = rows.assign(**{flag: (flags & masks.get(flag, 0)) != 0 for flag in FLAGS})

@@ -15,7 +15,7 @@ from tpcsweep.common.numbers import short
 from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, REMEDIES
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.remedies import Remedies
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.parameters import name_text, value_text
 
 _FILLED = 0.95  # share of the path's bandwidth from which a cell fills the path
 _ALIKE = 2  # factor between throughputs per byte of buffer beyond which the window is not their law
@@ -40,17 +40,23 @@ def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies) -> str:
     text = next(_numbers(limit, held, judged, summary, cells), "")
     if not text:
         text = f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} cells{cells.kind}"
-    return f"{text}. {_change(limit, held, remedies)}"
+    return f"{text}. {_change(limit, held, cells, remedies)}"
 
 
-def _change(limit: str, held: Mask, remedies: Remedies) -> str:
+def _change(limit: str, held: Mask, cells: Cells, remedies: Remedies) -> str:
     """Name the change with the largest measured gain in the limited cells, or the changes that relieve the limit."""
-    measured = [remedies.effect(remedy, held) for remedy in REMEDIES[limit]]
-    gains = [each for each in measured if each is not None and each[1].gain]
+    measured = ((remedy, remedies.effect(remedy, held)) for remedy in REMEDIES[limit])
+    gains = [(remedy, *found) for remedy, found in measured if found is not None and found[1].gain]
     if not gains:
         return f"What relieves it: {LIMIT_REMEDIES[limit]}."
-    words, effect = max(gains, key=lambda each: each[1].ratio)
-    return f"What helps: {words}, {effect.times('here')}."
+    remedy, words, effect = max(gains, key=lambda each: each[2].ratio)
+    words_of_axis = isinstance(cells.axes[remedy.axis][0], str)
+    step = (
+        "here"
+        if words_of_axis
+        else f"here for each step to the next measured value of {name_text(remedy.axis)}"
+    )
+    return f"What helps: {words}, {effect.times(step)}."
 
 
 def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells) -> Iterator[str]:

@@ -13,8 +13,7 @@ from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import STATUS, describe, flagged
 from tpcsweep.data.tables import observations
 from tpcsweep.data.variables import SHARES
-from tpcsweep.pages.figures.axis_labels import name_text
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 FULL = 0.9  # share of the path's bandwidth below which the path was not full all the time; headers take some

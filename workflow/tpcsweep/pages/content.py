@@ -14,9 +14,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import between, counted, short
+from tpcsweep.common.numbers import between, counted, json_number, plain, short
 from tpcsweep.data.flags import FLAGS, GRADES, graded
-from tpcsweep.data.labels import STATUS, data_origin, declared_coordinates, flag_masks, flagged
+from tpcsweep.data.labels import SIMULATED, STATUS, data_origin, declared_coordinates, flag_masks, flagged
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import Cells, doubtful, grid_cells
@@ -29,17 +29,17 @@ from tpcsweep.pages.contract import (
     FlagWords,
     PageData,
     Points,
+    Sparkline,
     View,
 )
-from tpcsweep.pages.figures.axis_labels import name_text
-from tpcsweep.pages.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.pages.figures.panel_grid import arrange, arrange_axes
 from tpcsweep.pages.findings import Change as Effect
 from tpcsweep.pages.findings import disturbance, enough, findings
 from tpcsweep.pages.gains import Forecast, gains
+from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_LETTERS
+from tpcsweep.pages.panel_grid import arrange, arrange_axes
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.pages.series import as_texts, cell_series, first_transfers, numbered
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION, cell_paths
 
 _SHOWN = (
@@ -122,6 +122,7 @@ def _page_data(
     masks = flag_masks(summary)
     return {
         "views": _views(columns, forecast is not None),
+        "interval": _interval_head(summary),
         "states": [*_STATES],
         "axes": [_axis(summary[name]) for name in dimensions],
         "x": -1 if places.x is None else dimensions.index(places.x),
@@ -143,6 +144,14 @@ def _page_data(
         "transfers": first_transfers(transfers, summary["throughput"].size),
         "again": _again(summary, exists),
     }
+
+
+def _interval_head(summary: xr.Dataset) -> str:
+    """Name the ends of a throughput: those of a simulation are no confidence interval."""
+    if not summary["throughput_low"].notnull().any():
+        return "smallest to largest"
+    share = f"{plain(100 * float(summary.attrs['measurement_confidence']))} %"
+    return f"{share} of parameter sets" if summary.attrs["testbed_kind"] == SIMULATED else f"{share} interval"
 
 
 def _views(columns: CellColumns, is_fitted: bool) -> list[View]:
@@ -191,7 +200,7 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     return {
         "name": str(attributes["sweep"]),
         "made": _origin(summary),
-        "simulated": attributes["testbed_kind"] == "simulation",
+        "simulated": attributes["testbed_kind"] == SIMULATED,
         "from": str(attributes["measured_from"]),
         "until": str(attributes["measured_until"]),
         "facts": [
@@ -212,22 +221,17 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def sparkline(summary: xr.Dataset) -> dict[str, str]:
-    """Return mean throughput over the first axis of the map: points in a box of 100 × 30, and texts of the axes."""
+def sparkline(summary: xr.Dataset) -> Sparkline | None:
+    """Return mean throughput over the first axis of the map; None if fewer than two values of it have any."""
     ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
     axis = arrange_axes(summary[["throughput"]]).x
     means = ok.mean([name for name in ok.dims if name != axis]).values.ravel()
-    [known] = np.nonzero(np.isfinite(means))
-    if axis is None or len(known) < 2:
-        return {"line": ""}
-    top = float(means[known].max()) or 1.0
-    points = zip(known * 100 / (len(means) - 1), 29 - 28 * means[known] / top, strict=True)
-    first, *_, last = (value_text(axis, value) for value in summary[axis].values.tolist())
+    if axis is None or np.isfinite(means).sum() < 2:
+        return None
     return {
-        "line": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
-        "top": f"{short(top)} Gbit/s",
-        "first": f"{name_text(axis)} {first}",
-        "last": last,
+        "axis": name_text(axis),
+        "values": [value_text(axis, value) for value in summary[axis].values.tolist()],
+        "rates": [json_number(mean, digits=3) for mean in means.tolist()],
     }
 
 
@@ -258,6 +262,7 @@ def _axis(values: xr.DataArray) -> Axis:
     return {
         "key": name,
         "label": name_text(name),
+        "comment": str(values.attrs.get("comment", "")),
         "repetition": name == REPETITION,
         "values": [value_text(name, value) for value in values.values.tolist()],
     }

@@ -25,6 +25,7 @@ class View(TypedDict):
 class Axis(TypedDict):
     key: str
     label: str
+    comment: str  # what it means; "" in datasets from elsewhere
     repetition: bool
     values: list[str]
 
@@ -177,12 +178,21 @@ class History(TypedDict):
     runs: list[KeptRun]
     changes: list[KeptChange]
     levels: list[float | None]  # mean ratios before, between and after changes
-    cells: list[list[float | None]]  # ratios to each cell's own mean
-    span: list[float]  # of all cells' ratios
+    cells: list[list[float | None]]  # ratios to each shown cell's own mean
+    span: list[float]  # of all cells' ratios, also of those that are not shown
+
+
+class Sparkline(TypedDict):
+    """Mean throughput over one axis, of a sweep in the list of all sweeps."""
+
+    axis: str
+    values: list[str]
+    rates: list[float | None]  # Gbit/s
 
 
 class PageData(TypedDict):
     views: list[View]
+    interval: str  # what the ends of a throughput are, for the head of a column
     states: list[str]  # of cells and settings; the last one is that of a setting outside of the sweep
     axes: list[Axis]
     x: int  # axis across, or -1

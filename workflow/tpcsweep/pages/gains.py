@@ -10,8 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.data.variables import REMEDIES
-from tpcsweep.pages.figures.axis_labels import name_text
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.parameters import name_text, value_text
 
 
 @dataclass(frozen=True)

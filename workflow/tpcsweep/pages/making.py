@@ -102,7 +102,7 @@ def _entry(file: Path) -> dict[str, Any]:
     page = file.with_name(PAGE)
     live = file.with_name(LIVE_PAGE).name if is_file(file.with_name(RUN_UNDER_WAY)) else ""
     entry: dict[str, Any] = {"folder": file.parent.name, "page": is_file(page), "live": live}
-    entry |= {"problem": "", "line": "", "highest": "", "measured": 0}
+    entry |= {"problem": "", "line": None, "highest": "", "measured": 0}
     if live and not is_file(file):
         return entry
     try:
@@ -113,7 +113,7 @@ def _entry(file: Path) -> dict[str, Any]:
                 np.where(doubtful(needed), np.nan, needed["throughput"].values.ravel()), initial=0
             )
             rate = {"highest": f"at most {short(highest)} Gbit/s without a warning"} if highest else {}
-            return {**entry, **dataset_facts(needed), **sparkline(needed), **rate}
+            return {**entry, **dataset_facts(needed), "line": sparkline(needed), **rate}
     # A foreign or broken file must not hide the others.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from tpcsweep.common.numbers import CONFIDENCE, between, counted, short
+from tpcsweep.common.quantiles import normal_quantile
 from tpcsweep.data.effects import mean_ratio
 from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import REMEDIES, Remedy, alternatives
@@ -210,7 +210,7 @@ def _effect(logs: Floats, errors: Floats, comparisons: int) -> Effect:
 
 def _of_few(middle: float, error: float, comparisons: int, pairs: int = 1) -> Effect:
     """Return the effect in pairs that are too few to show their scatter, by the intervals of their cells."""
-    half = -ndtri((1 - CONFIDENCE) / (2 * comparisons)) * error
+    half = normal_quantile((1 - CONFIDENCE) / (2 * comparisons)) * error
     ratio, low, high = map(float, np.exp([middle, middle - half, middle + half]))
     return Effect(ratio, low, high, pairs)
 

@@ -37,6 +37,7 @@ KNOBS = ("cores", "origins", "streams")
 
 
 Value = str | int | float | None  # the value of a parameter, in base units
+CAPITALS = ("mtu", "rtt", "tcp")  # words that figures and pages write in capitals
 NOT_DECLARED = "not declared"  # text of a parameter whose value nobody knows: NaN in datasets
 
 WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # the pattern of words that become parts of file names
@@ -265,6 +266,11 @@ def show_value(name: str, value: Value) -> str:
         return "null" if value is None else value
     known = quantity(name)
     return show(value, known.dimension if known else COUNT)
+
+
+def name_text(name: str) -> str:
+    """Return a parameter's name for people."""
+    return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
 
 def value_text(name: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from scipy import stats
 from tpcsweep.analysis.claims import predicates
 from tpcsweep.analysis.claims.claim import Claim, Effect, Finding, Row, for_claims
 from tpcsweep.analysis.claims.claim_cells import CellTable
-from tpcsweep.common.numbers import between
+from tpcsweep.common.numbers import CONFIDENCE, between
 from tpcsweep.data import effects
 from tpcsweep.measuring.tcp import recovery_time
 from tpcsweep.sweeps.parameters import value_text
@@ -77,7 +77,7 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
     streams = every["streams"][large].max()
     corner = large & (every["streams"] == streams)
     in_corner, elsewhere = every["failed"][corner], every["failed"][~corner]
-    crashed = effects.exact_share(int(in_corner.sum()), len(in_corner))
+    crashed = exact_share(int(in_corner.sum()), len(in_corner))
     # More often than elsewhere, and at least half of the time: Fisher's exact test, one-sided.
     counts = np.array([[part.sum(), (~part).sum()] for part in (in_corner, elsewhere)])
     more_often = stats.fisher_exact(counts, alternative="greater").pvalue < 0.05
@@ -210,3 +210,9 @@ def climb_rows() -> list[Row]:
         {"rtt_ms": rtt, "mtu": mtu, "published_s": 15 * MINUTE, "by_formula_s": recovery_time(6, rtt, mtu)}
         for rtt, mtu in ((120, 1500), (120, 9000), (180, 1500), (180, 9000), (250, 9000), (264, 9000))
     ]
+
+
+def exact_share(successes: int, trials: int) -> effects.Interval:
+    """Return a share with its exact interval (C. J. Clopper, E. S. Pearson, Biometrika 26, 1934)."""
+    ends = stats.binomtest(successes, trials).proportion_ci(CONFIDENCE, method="exact")
+    return effects.Interval(successes / trials, float(ends.low), float(ends.high))

@@ -27,9 +27,10 @@ from tpcsweep.analysis.history.runs import (
 from tpcsweep.analysis.sides import axis_text
 from tpcsweep.common import extras
 from tpcsweep.common.numbers import MAD_FACTOR, between, short
+from tpcsweep.data.differences import moderated_together
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.run_effects import FASTER, SLOWER, Overall
-from tpcsweep.data.scatter import Floats, Spread, moderated_together
+from tpcsweep.data.scatter import Floats, Spread
 from tpcsweep.sweeps.sweep import REPETITION
 
 FEWEST_RUNS_BETWEEN = 2

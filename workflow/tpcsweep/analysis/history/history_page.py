@@ -28,10 +28,9 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.data.run_effects import FASTER, SAME, SLOWER
 from tpcsweep.data.scatter import Floats
 from tpcsweep.pages.contract import History
-from tpcsweep.pages.figures.axis_labels import name_text
 from tpcsweep.pages.making import PAGE
 from tpcsweep.pages.rendering import render
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 
@@ -49,11 +48,13 @@ def make_history(dataset: Path, folder: Path) -> SweepHistory:
 
 
 _LEAST_SPAN = 0.02  # smallest span of ratios, so that small scatter is not magnified
+_MOST_ROWS = 300  # cells with a line of their own, which a browser draws in less than a second
 
 
 def history_content(history: SweepHistory) -> dict[str, Any]:
     last = history.runs[-1]
-    runs_shown = list(_runs(history))
+    runs_shown, rows = list(_runs(history)), list(_rows(history))
+    shown = _shown(rows)
     return {
         "name": last.identity[0],
         "made": last.made,
@@ -71,9 +72,9 @@ def history_content(history: SweepHistory) -> dict[str, Any]:
             for each in history.changes
         ],
         "broken": history.broken,
-        "history": _charts(history, runs_shown),
+        "history": _charts(history, runs_shown, shown),
         "axes": [name_text(axis) for axis in history.axes],
-        "rows": list(_rows(history)),
+        "rows": [rows[at] for at in shown],
         "scale": between(*_span(_ratios(history))),
         "since": day(history.runs[history.changes[-1].place]) if history.changes else "",
         "runs": runs_shown[::-1],
@@ -81,8 +82,14 @@ def history_content(history: SweepHistory) -> dict[str, Any]:
     }
 
 
-def _charts(history: SweepHistory, shown: Sequence[Mapping[str, Any]]) -> History:
-    """Return means of all cells by run and between changes, relative to that before the first one, and each cell."""
+def _shown(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the places of the rows that the page shows: first those that changed or have no throughput."""
+    by_interest = sorted(range(len(rows)), key=lambda at: not (rows[at]["verdict"] or rows[at]["status"]))
+    return sorted(by_interest[:_MOST_ROWS])
+
+
+def _charts(history: SweepHistory, shown: Sequence[Mapping[str, Any]], cells: Sequence[int]) -> History:
+    """Return means of all cells by run and between changes, relative to that before the first one, and some cells."""
     mean = np.log(mean_cell(history.cells)["throughput"].values)
     edges = [0, *(change.place for change in history.changes), len(mean)]
     parts = [mean[slice(*pair)] for pair in itertools.pairwise(edges)]
@@ -107,7 +114,7 @@ def _charts(history: SweepHistory, shown: Sequence[Mapping[str, Any]]) -> Histor
             for before, after in [ends[change.place - 1 : change.place + 1]]
         ],
         "levels": _rounded(np.exp(np.array(levels) - levels[0])),
-        "cells": [_rounded(column) for column in ratios.T],
+        "cells": [_rounded(ratios[:, cell]) for cell in cells],
         "span": list(_span(ratios)),
     }
 

@@ -19,9 +19,8 @@ from tpcsweep.analysis.models.learned import LEARNED
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import Predictor, interval
 from tpcsweep.common.numbers import plain
-from tpcsweep.pages.figures.axis_labels import axis_label, name_text, panel_title
+from tpcsweep.pages.figures.axis_labels import axis_label, panel_title
 from tpcsweep.pages.figures.line_plots import End, line_names, name_lines, names_width
-from tpcsweep.pages.figures.panel_grid import evenly, rate_top
 from tpcsweep.pages.figures.panels import (
     COLOURS,
     add_header,
@@ -32,6 +31,8 @@ from tpcsweep.pages.figures.panels import (
     styled,
     tiles,
 )
+from tpcsweep.pages.panel_grid import evenly, rate_top
+from tpcsweep.sweeps.parameters import name_text
 
 _MOST_LINES = 8
 _DENSE = 60  # points of a curve

@@ -17,9 +17,8 @@ from tpcsweep.analysis.plans.question import PROBABILITY
 from tpcsweep.analysis.plans.recommendations import EVERY, spaced_rtts
 from tpcsweep.common.numbers import between, plain, short
 from tpcsweep.pages.contract import Plan, Plans
-from tpcsweep.pages.figures.axis_labels import name_text
 from tpcsweep.pages.gains import Forecast
-from tpcsweep.sweeps.parameters import KNOBS, Parameters, value_text
+from tpcsweep.sweeps.parameters import KNOBS, Parameters, name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 _MOST_TABLES = 48  # of plans in a page

@@ -16,13 +16,11 @@ from tpcsweep.analysis.publications.reproduction import ASSUMPTION, INPUT, Capti
 from tpcsweep.common.numbers import plain, short
 from tpcsweep.pages.figures.axis_labels import (
     escape_math,
-    name_text,
     panel_title,
     rate_label,
     throughput_note,
 )
 from tpcsweep.pages.figures.line_plots import draw_lines, names_width
-from tpcsweep.pages.figures.panel_grid import Places, arrange
 from tpcsweep.pages.figures.panels import (
     add_header,
     colours,
@@ -32,6 +30,8 @@ from tpcsweep.pages.figures.panels import (
     title_panels,
     used_panels,
 )
+from tpcsweep.pages.panel_grid import Places, arrange
+from tpcsweep.sweeps.parameters import name_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 TARGET = 400.0  # target of the main test, Gbit/s

@@ -16,9 +16,9 @@ with contextlib.chdir(os.sep):
 from tpcsweep.pages.figures.cell_plots import cpu, series
 from tpcsweep.pages.figures.line_plots import lines
 from tpcsweep.pages.figures.maps import heatmap, limits
-from tpcsweep.pages.figures.panel_grid import Places
 from tpcsweep.pages.figures.panels import MARKS, save, write_figure
 from tpcsweep.pages.figures.surface_plots import surface
+from tpcsweep.pages.panel_grid import Places
 
 __all__ = [
     "MARKS",

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import plain
 from tpcsweep.data.labels import IMPORTED, SIMULATED, describe
-from tpcsweep.pages.figures.panel_grid import Arrangement
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.pages.panel_grid import Arrangement
+from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 GAP = 0.08  # inches between neighbouring tick labels
-CAPITALS = ("mtu", "rtt", "tcp")  # words that figures write in capitals
 
 
 def panel_title(where: Mapping[str, Any]) -> str:
@@ -60,10 +59,6 @@ def escape_math(text: str) -> str:
     font = get_font(findfont("DejaVu Sans"))
     known = (sign if sign == "\n" or font.get_char_index(ord(sign)) else ascii(sign)[1:-1] for sign in text)
     return re.sub(r"(?<!\\)\$", r"\$", "".join(known))
-
-
-def name_text(name: str) -> str:
-    return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
 
 def tick_labels(grid: Arrangement, name: str | None, most: int = 32) -> list[str]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import STATUS, flagged
 from tpcsweep.pages.figures.axis_labels import confidence, panel_title, rate_label
-from tpcsweep.pages.figures.panel_grid import evenly, path_rate
 from tpcsweep.pages.figures.panels import MARKS, finish, label_edges, placeholder, point_handle, styled, tiles
+from tpcsweep.pages.panel_grid import evenly, path_rate
 
 _MOST_PANELS = 24
 _LOUD = graded(FLAGS, "warning", "invalid")

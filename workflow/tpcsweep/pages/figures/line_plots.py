@@ -15,16 +15,6 @@ from numpy.typing import NDArray
 
 from tpcsweep.pages.figures import axis_labels
 from tpcsweep.pages.figures.axis_labels import positions, spaced
-from tpcsweep.pages.figures.panel_grid import (
-    ANYWHERE,
-    Arrangement,
-    Places,
-    arrange,
-    evenly,
-    grid_top,
-    path_rate,
-    thin_axes,
-)
 from tpcsweep.pages.figures.panels import (
     MARKS,
     Colour,
@@ -38,7 +28,17 @@ from tpcsweep.pages.figures.panels import (
     point_handle,
     styled,
 )
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.pages.panel_grid import (
+    ANYWHERE,
+    Arrangement,
+    Places,
+    arrange,
+    evenly,
+    grid_top,
+    path_rate,
+    thin_axes,
+)
+from tpcsweep.sweeps.parameters import name_text, value_text
 
 _MOST_CURVES = 12  # that can be told apart; twice as many are drawn at most
 _MOST_BARS = 32  # of a panel; more would hide the lines
@@ -92,7 +92,7 @@ def draw_lines(
             axes.text(0.01, rate, "path", transform=axes.get_yaxis_transform(), fontsize=7, va="bottom")
         axes.set(yscale="log" if bottom else "linear", ylim=(bottom, top))
         axes.grid(visible=True, alpha=0.3)
-        name_lines(axes, ends, axis_labels.name_text(grid.y) if grid.y else "")
+        name_lines(axes, ends, name_text(grid.y) if grid.y else "")
     label_edges([axes for axes, _ in panels], axis_labels.axis_label(grid.x), axis_labels.rate_label(summary))
     handles = mark_handles(grid, "none")
     if (every := _bars_apart(grid)) > 1:
@@ -125,7 +125,7 @@ def names_width(axis: str | None, values: Sequence[Any]) -> float:
     """Return the inches that the names of lines need at the right of a panel."""
     if axis is None:
         return 0.0
-    names = [axis_labels.name_text(axis), *line_names(axis, values)]
+    names = [name_text(axis), *line_names(axis, values)]
     return LEADER + max(axis_labels.text_width(name, 7.5) for name in names) + 0.05
 
 

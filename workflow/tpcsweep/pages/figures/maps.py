@@ -19,15 +19,6 @@ from tpcsweep.common.numbers import plain, short
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS
 from tpcsweep.pages.figures import axis_labels
-from tpcsweep.pages.figures.panel_grid import (
-    ANYWHERE,
-    Arrangement,
-    Places,
-    arrange,
-    arrange_axes,
-    combine,
-    evenly,
-)
 from tpcsweep.pages.figures.panels import (
     COLOURS,
     MARKS,
@@ -41,27 +32,18 @@ from tpcsweep.pages.figures.panels import (
     placeholder,
     styled,
 )
+from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_LETTERS
+from tpcsweep.pages.panel_grid import (
+    ANYWHERE,
+    Arrangement,
+    Places,
+    arrange,
+    arrange_axes,
+    combine,
+    evenly,
+)
 from tpcsweep.sweeps.sweep import REPETITION
 
-_LIMITS = {
-    "bandwidth": ("#4477AA", "B"),
-    "window": ("#66CCEE", "W"),
-    "cpu_source": ("#EE6677", "SC"),
-    "cpu_destination": ("#FFAABB", "DC"),
-    "client": ("#AA3377", "C"),
-    "disk": ("#997755", "D"),
-    "server": ("#BB5566", "S"),
-    "path_queue": ("#CCBB44", "Q"),
-    "loss": ("#EEDD88", "L"),
-    "between_files": ("#AADDCC", "BF"),
-    "machine": ("#777777", "M"),
-    "none_found": ("#DDDDDD", "–"),
-    "not_visible": ("#EEEEEE", "?"),
-}
-"""Colour and letters of each limit. Colours are cold for the network and warm for servers; letters serve colour-blind
-readers and grey print. Source: P. Tol's schemes "bright" and "light" (2021)."""
-LIMIT_COLOURS = {limit: colour for limit, (colour, _) in _LIMITS.items()}
-LIMIT_LETTERS = {limit: letters for limit, (_, letters) in _LIMITS.items()}
 HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatch": "///"}
 """Style of a cell without a value."""
 _NAMES = tuple(LIMITS)

@@ -28,9 +28,9 @@ from tpcsweep.common.numbers import plain, short
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.labels import data_origin
 from tpcsweep.deploying.xrootd.releases import SYSTEM
-from tpcsweep.pages.figures.axis_labels import escape_math, name_text, panel_title, text_width
-from tpcsweep.pages.figures.panel_grid import Arrangement, evenly
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.pages.figures.axis_labels import escape_math, panel_title, text_width
+from tpcsweep.pages.panel_grid import Arrangement, evenly
+from tpcsweep.sweeps.parameters import name_text, value_text
 
 COLOURS = "viridis"
 INVALID = "#D55E00"  # fill colour of marks on cells with invalid figures

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tpcsweep.pages.figures import axis_labels
 from tpcsweep.pages.figures.axis_labels import positions, spaced
-from tpcsweep.pages.figures.panel_grid import ANYWHERE, Arrangement, Places, arrange, grid_top, thin_axes
 from tpcsweep.pages.figures.panels import (
     COLOURS,
     MARKS,
@@ -27,6 +26,7 @@ from tpcsweep.pages.figures.panels import (
     placeholder,
     styled,
 )
+from tpcsweep.pages.panel_grid import ANYWHERE, Arrangement, Places, arrange, grid_top, thin_axes
 
 _FEWEST = 3  # values of each axis: fewer make a single folded face
 _DOT: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6, "depthshade": False}

@@ -99,7 +99,7 @@ function figuresOf(cell) {
     make("th", { scope: "row" }, name),
     make("td", { class: "number" }, `${values[cell]} ${units}`),
   ]);
-  return details("figures", plainTable([], rows));
+  return details("all its numbers", plainTable([], rows));
 }
 
 function openCell() {

@@ -35,7 +35,7 @@ function details(summary, ...within) {
 }
 
 /** A select that changes a part of the state. @param {string[][]} options values and texts */
-function select(key, label, options, value) {
+function select(key, label, options, value, title = "") {
   const choices = options.map(([one, text]) => make("option", { value: one, selected: one === value && "" }, text));
   const box = make("select", { name: key }, choices);
   box.addEventListener("change", () => {
@@ -43,5 +43,5 @@ function select(key, label, options, value) {
     // The select was made again.
     document.querySelector(`[name="${CSS.escape(key)}"]`)?.["focus"]();
   });
-  return make("label", {}, label, box);
+  return make("label", { title: title || null }, label, box);
 }

@@ -24,7 +24,10 @@ function placeChoices() {
   const at = places();
   const names = several.map(axis => [axes[axis].key, labelOf(axis)]);
   const none = ["none", "–"];
-  const choice = (key, label, options) => select(key, label, options, at[key] < 0 ? "none" : axes[at[key]].key);
+  const choice = (key, label, options) => {
+    const { key: value, comment } = axes[at[key]] ?? { key: "none", comment: "" };
+    return select(key, label, options, value, comment);
+  };
   return [
     choice("x", "x", names),
     choice("y", view().key === "lines" ? "lines" : "up", [...names, none]),
@@ -36,7 +39,7 @@ function filterChoices() {
   const all = ["", "all"];
   const ofAxis = axis => {
     const options = axes[axis].values.map(text => [text, text]);
-    return select(filterOf(axis), labelOf(axis), [all, ...options], state[filterOf(axis)] ?? "");
+    return select(filterOf(axis), labelOf(axis), [all, ...options], state[filterOf(axis)] ?? "", axes[axis].comment);
   };
   const held = d3.union(settings.map(row => row.limit).filter(limit => limit >= 0));
   const ofLimit = [...held].map(limit => [limits[limit][0], limits[limit][0]]);

@@ -1,5 +1,22 @@
 // The table of all settings that pass the filters.
 
+const FREQUENT = 0.9; // share of settings with a note from which rows do not repeat it
+
+/** Flags that are written once above the table: those of all settings, and frequent notes. */
+const shared = flags.filter(flag => shareOf(flag) === 1 || (flag.grade === "note" && shareOf(flag) >= FREQUENT));
+
+function shareOf(flag) {
+  return d3.mean(settings, row => Number(flagsOf(row).includes(flag)));
+}
+
+function sharedText() {
+  const texts = shared.map(flag => {
+    const all = shareOf(flag) === 1 ? "All" : `${Math.floor(100 * shareOf(flag))} % of all`;
+    return `${all} settings carry the ${flagText(flag)}. `;
+  });
+  return texts.length ? `${texts.join("")}Rows do not repeat it; the filter by flag finds it.` : "";
+}
+
 /** Columns of the table: what they are sorted by, and their texts. */
 const COLUMNS = [
   ...several.map(axis => ({
@@ -16,7 +33,7 @@ const COLUMNS = [
   },
   {
     key: "interval",
-    label: "95 % interval",
+    label: data.interval,
     value: row => (row.mean ? (row.high - row.low) / row.mean : -1),
     text: intervalOf,
   },
@@ -32,6 +49,7 @@ const COLUMNS = [
     value: row => row.grade,
     text: row =>
       flagsOf(row)
+        .filter(flag => !shared.includes(flag))
         .map(flag => flag.words)
         .join(", "),
   },
@@ -56,7 +74,7 @@ function headOf({ key, label }, order) {
 function cellsOfRow(row) {
   const [first, ...others] = COLUMNS.map(column => column.text(row));
   const link = make("a", { href: linkTo(row) }, first);
-  return [link, ...others].map(content => make("td", {}, content));
+  return [link, ...others].map((content, at) => make("td", { "data-label": COLUMNS[at].label }, content));
 }
 
 function drawTable() {
@@ -68,6 +86,7 @@ function drawTable() {
   const rows = all.slice(0, mostRows());
   const heads = COLUMNS.map(one => headOf(one, one === column ? order : null));
   find("table").replaceChildren(plainTable(heads, rows.map(cellsOfRow)));
+  find("shared").textContent = sharedText();
   find("more").hidden = rows.length === all.length;
   find("more").textContent = `Show more of the ${all.length} settings`;
 }

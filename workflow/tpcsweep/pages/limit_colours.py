@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Colours and letters of limits, in figures and on pages."""
+
+_LIMITS = {
+    "bandwidth": ("#4477AA", "B"),
+    "window": ("#66CCEE", "W"),
+    "cpu_source": ("#EE6677", "SC"),
+    "cpu_destination": ("#FFAABB", "DC"),
+    "client": ("#AA3377", "C"),
+    "disk": ("#997755", "D"),
+    "server": ("#BB5566", "S"),
+    "path_queue": ("#CCBB44", "Q"),
+    "loss": ("#EEDD88", "L"),
+    "between_files": ("#AADDCC", "BF"),
+    "machine": ("#777777", "M"),
+    "none_found": ("#DDDDDD", "–"),
+    "not_visible": ("#EEEEEE", "?"),
+}
+"""Colour and letters of each limit. Colours are cold for the network and warm for servers; letters serve colour-blind
+readers and grey print. Source: P. Tol's schemes "bright" and "light" (2021)."""
+LIMIT_COLOURS = {limit: colour for limit, (colour, _) in _LIMITS.items()}
+LIMIT_LETTERS = {limit: letters for limit, (_, letters) in _LIMITS.items()}
