@@ -79,7 +79,21 @@ def loaded() -> Iterator[str]:
         for name in (LOADED, PEER):
             run("ip", "netns", "add", name)
             undo.callback(run, "ip", "netns", "delete", name)
-        run("ip", "link", "add", "load0", "netns", LOADED, "type", "veth", "peer", "name", "load0", "netns", PEER)
+        run(
+            "ip",
+            "link",
+            "add",
+            "load0",
+            "netns",
+            LOADED,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "load0",
+            "netns",
+            PEER,
+        )
         for name, address in ((LOADED, "192.0.2.1/30"), (PEER, "192.0.2.2/30")):
             run("ip", "-n", name, "address", "add", address, "dev", "load0")
             run("ip", "-n", name, "link", "set", "load0", "up")
