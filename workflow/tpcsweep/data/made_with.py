@@ -59,7 +59,10 @@ def differing_host_keys(summary: xr.Dataset, axis: str) -> dict[str, dict[str, s
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
     """Return what differs; settings of a host only if both sides recorded it."""
     of_both = _hosts_in(before) & _hosts_in(after)
-    pairs = (Difference(name, before.get(name, ""), after.get(name, "")) for name in before | after)
+    pairs = (
+        Difference(name, before.get(name, ""), after.get(name, ""))
+        for name in dict.fromkeys((*before, *after))
+    )
     return [each for each in pairs if each.before != each.after and _hosts_in([each.name]) <= of_both]
 
 

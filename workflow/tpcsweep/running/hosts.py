@@ -214,8 +214,8 @@ class _Asked:
     @property
     def speed(self) -> float:
         """The speed of its interfaces together in Gbit/s; 0 if unknown."""
-        interfaces = (self._state or {}).get("interfaces", {})
-        return sum(each.get("speed", 0) for each in interfaces.values() if each.get("state") != "down") / 1000
+        interfaces = (self._state or {}).get("interfaces", {}).values()
+        return float(sum(each.get("speed", 0) for each in interfaces if each.get("state") != "down")) / 1000
 
     def _read(self) -> None:
         assert self._process
