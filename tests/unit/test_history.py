@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tpcsweep.analysis.comparison import compare
 from tpcsweep.analysis.history import change_points, runs
 from tpcsweep.analysis.history.change_points import (
-    Difference,
     changes,
     failures,
     find_history,
@@ -24,6 +23,7 @@ from tpcsweep.analysis.history.change_points import (
 from tpcsweep.analysis.history.history_page import history_content
 from tpcsweep.analysis.history.runs import join_runs
 from tpcsweep.data.labels import flag_masks
+from tpcsweep.data.made_with import Difference
 from tpcsweep.pages.rendering import render
 
 from tests.support.histories import CELLS, folded, runs_of, times, week, weekly, with_software

@@ -7,7 +7,7 @@ Multiple tests are corrected. Effects are differences of log throughput, that is
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from scipy import stats
 from tpcsweep.analysis.sides import ComparedSide, axis_text
 from tpcsweep.common.files import write_json
 from tpcsweep.common.numbers import CONFIDENCE, between, plain, short
-from tpcsweep.data import run_effects
+from tpcsweep.data import made_with, run_effects
 from tpcsweep.data.differences import Differences, deployment_numbers, differences
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.labels import SIMULATED, declared_coordinates
+from tpcsweep.data.made_with import Difference
 from tpcsweep.data.opening import load, require_dataset
 from tpcsweep.data.run_effects import NOT_COMPARABLE, SAME, VERDICTS, Overall
 from tpcsweep.data.scatter import OF_THE_MACHINE, SHARED, Floats, Side, read_side
@@ -38,6 +39,7 @@ from tpcsweep.sweeps.sweep import REPETITION
 
 NOTICED = 0.05  # smallest slowdown of a machine that the summary reports, as a share
 _MOST_ROWS = 50  # on a terminal
+_MOST_NAMES = 10  # of what differs, on a terminal
 
 
 class ComparisonError(ValueError):
@@ -69,6 +71,8 @@ class Comparison:
     """One row for each value of each axis, over the cells with that value: see `run_effects.PARTS`."""
     overall: Overall
     scatter: Differences
+    made_with: Sequence[Difference] = ()
+    """Software, machines and settings of hosts that differ between the two datasets."""
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -110,6 +114,7 @@ class Comparison:
             "verdicts": self.verdicts,
             "parts": self.parts.to_dict("records"),
             "alignment": self.alignment,
+            "made_with": [each._asdict() for each in self.made_with],
             "cells": self.cells.to_dict("records"),
         }
         # The round trip removes numpy's numbers, NaN and infinity, which JSON lacks.
@@ -162,7 +167,8 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
         f"{name} (simulated)" if side.attrs.get("testbed_kind") == SIMULATED else name
         for name, side in zip(names, (base, new), strict=True)
     ]
-    return Comparison(called[0], called[1], alignment, *results, found)
+    different = made_with.differences(made_with.made_with(base), made_with.made_with(new))
+    return Comparison(called[0], called[1], alignment, *results, found, different)
 
 
 def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
@@ -411,6 +417,13 @@ def overview(comparison: Comparison) -> RenderableType:
             for name, pair in alignment.different.items()
         )
         lines.append(f"different from base to new: {', '.join(pairs)}")
+    if comparison.made_with:
+        pairs = (
+            f"{name} {a or 'unknown'} → {b or 'unknown'}" for name, a, b in comparison.made_with[:_MOST_NAMES]
+        )
+        more = len(comparison.made_with) - _MOST_NAMES
+        rest = f"; and {more} more: --json lists all" if more > 0 else ""
+        lines.append(f"measured with, from base to new: {'; '.join(pairs)}{rest}")
     for side, values in alignment.unmatched_values.items():
         if values:
             left = (

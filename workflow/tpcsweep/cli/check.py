@@ -47,7 +47,7 @@ def check(
     from rich.table import Table
 
     from tpcsweep.common.signals import interruptible
-    from tpcsweep.running import last_check
+    from tpcsweep.running import hosts, last_check
     from tpcsweep.running.runner import deployment_errors
     from tpcsweep.testbeds import interface, kinds
 
@@ -67,6 +67,7 @@ def check(
         with interruptible():  # Ctrl-C ends a trial in order
             found += [] if alone else _of_sweep(study)
             of_testbed += kinds.findings(study, pair)
+            of_testbed += hosts.findings(study.testbed.hosts)
     except deployment_errors(study) as error:
         of_testbed.append(interface.Finding(study.testbed_name, "can deploy", "failed", str(error)))
     found += of_testbed

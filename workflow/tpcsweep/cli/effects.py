@@ -39,10 +39,13 @@ def effects(results: Path, setting: str, reference: str | None, at_least: float,
     from rich.table import Table
 
     from tpcsweep.analysis import block_effects
+    from tpcsweep.analysis.host_effects import host_notes
     from tpcsweep.common.numbers import CONFIDENCE, between, plain, short
     from tpcsweep.data.opening import load
 
-    found = block_effects.block_effects(load(find_results_dataset(results)), setting, reference, at_least)
+    summary = load(find_results_dataset(results))
+    found = block_effects.block_effects(summary, setting, reference, at_least)
+    hosts = host_notes(summary, setting, found.reference)
     wanted = f"{plain(100 * at_least)} %"
     words = {"gain": f"gain of at least {wanted}", "less": f"less than {wanted}", "undecided": "undecided"}
     table = Table(
@@ -58,5 +61,5 @@ def effects(results: Path, setting: str, reference: str | None, at_least: float,
         measure = block_effects.MEASURES[row.measure]
         table.add_row(row.value, at, measure, short(row.ratio), interval, str(row.blocks), verdict)
     heading = f"ratios over {setting} {found.reference}, inside blocks"
-    answer(as_json, block_effects.to_dict(found), heading, table, *found.notes)
+    answer(as_json, {**block_effects.to_dict(found), "hosts": hosts}, heading, table, *found.notes, *hosts)
     sys.exit(EXIT_CODES[found.verdict])

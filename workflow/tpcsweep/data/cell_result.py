@@ -84,6 +84,7 @@ class Provenance(TypedDict, total=False):
     settings: Mapping[
         str, Mapping[str, str]
     ]  # the user's settings: value, `verified`, and `changed` if it differs
+    hosts: Mapping[str, Mapping[str, Any]]  # state of each host, by the keys of `measuring.host_state`
     simulation: SimulationRecord
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that raise the flags of cells: one function for each entry of flags.toml, with its name. Pure.
 
-A deployment's job raises SETTING_CHANGED itself.
+A deployment's job raises SETTING_CHANGED itself, and `production_load` by the load of hosts that it counts.
 """
 
 import math
@@ -19,6 +19,9 @@ DISTURBED_SHARE = 0.1
 """Share of the machine's CPU time used by others or the hypervisor above which a cell is disturbed."""
 SLOWED = 0.5
 """Slowdown of a piece of work, relative to the machine's fastest, above which a cell is disturbed."""
+PRODUCTION_SHARE = 0.1
+"""Share of a host's speed used by others above which production loads it.
+Tuning of hosts is to gain 10 % (WLCG's host-tuning challenge); other traffic of this size may take as much."""
 MONITORED = 0.01
 """Tolerated relative difference of XRootD's sum of bytes and that of the files.
 Both count payload, so that they are equal unless a record is lost."""
@@ -63,6 +66,7 @@ class Evidence:
     slow_path: bool = False  # whether the path has less bandwidth than requested
     broken: bool = False  # whether the deployment was unusable after the cell
     outside: bool = False  # whether this machine neither holds nor moves the data
+    hosts_used: float = math.nan  # share of the speed of a host's interfaces that others used at least
     usable: bool = True  # whether the figures are those of a measurement that was not interrupted
 
 
@@ -164,6 +168,11 @@ def disturbed(cell: Evidence) -> bool:
 @_rule
 def path_slow(cell: Evidence) -> bool:
     return cell.slow_path and cell.status == "ok"
+
+
+@_rule
+def production_load(cell: Evidence) -> bool:
+    return cell.hosts_used >= PRODUCTION_SHARE
 
 
 @_always

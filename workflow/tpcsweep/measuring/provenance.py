@@ -18,20 +18,25 @@ from typing import Any, cast
 from tpcsweep.common import processes
 from tpcsweep.common.installation import CHECKOUT
 from tpcsweep.data.cell_result import Provenance
+from tpcsweep.measuring import host_state
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import package_versions
 
 
 def machine() -> dict[str, Any]:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return {
         "host": socket.gethostname(),
         "kernel": platform.release(),
-        "cpu": next(models, platform.machine()),
+        "cpu": host_state.cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
-        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "memory": host_state.memory(),
     }
+
+
+def settings() -> dict[str, Any]:
+    """Return the state of this machine without the figures of `machine`, as far as a container sees it."""
+    known = machine()
+    return {name: value for name, value in host_state.state().items() if name not in known}
 
 
 def software(tools: Iterable[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tpcsweep.common.numbers import between, counted, json_number, plain, short
 from tpcsweep.data.flags import FLAGS, GRADES, graded
 from tpcsweep.data.labels import SIMULATED, STATUS, data_origin, declared_coordinates, flag_masks, flagged
+from tpcsweep.data.made_with import host_states
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import Cells, doubtful, grid_cells
@@ -101,6 +102,7 @@ def page_content(
             for found in findings(summary, gained)
         ],
         "doubts": _doubts(summary),
+        "hosts": _hosts(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
         "models": forecast.section if forecast else None,
         "overview": overview,
@@ -370,6 +372,18 @@ def _distinct(texts: Sequence[str]) -> Distinct:
 def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
     counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
     return [{**_flag(flag), "count": counts[flag]} for flag in _worst_first() if counts[flag]]
+
+
+def _hosts(summary: xr.Dataset) -> list[dict[str, Any]]:
+    """Return the settings of each recorded host, and those of them that differ between deployments."""
+    return [
+        {
+            "name": host,
+            "settings": {name: " | ".join(values) for name, values in sorted(settings.items())},
+            "differing": sorted(name for name, values in settings.items() if len(values) > 1),
+        }
+        for host, settings in sorted(host_states(summary).items())
+    ]
 
 
 def _worst_first() -> list[str]:

@@ -26,8 +26,9 @@ from tpcsweep.data.cell_result import CellResult, Provenance
 from tpcsweep.data.flags import BROKEN, SETTING_CHANGED, graded
 from tpcsweep.data.variables import CPU_LIMITS
 from tpcsweep.measuring import provenance
-from tpcsweep.running import host_settings, live, staging
+from tpcsweep.running import host_settings, hosts, live, staging
 from tpcsweep.running.host_settings import InForce, SettingError
+from tpcsweep.running.hosts import CellClock, Watch
 from tpcsweep.running.progress import JobProgress
 from tpcsweep.sweeps.study import Specification, SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Cell
@@ -120,6 +121,8 @@ class _Job:
         longest = study.sweep.measurement.bounds[1]
         self._settings = study.testbed.applied_settings(tasks[0].cell.parameters)
         applying = sum(2 * how.timeout + how.settle for _, how in self._settings.values())
+        seconds = len(tasks) * (longest + CELL_MARGIN) + applying
+        self._longest = 2 * seconds  # of a deployment, if every cell is repeated
         self._request = interface.Request(
             sweep=study.name,
             testbed=study.testbed_name,
@@ -128,7 +131,7 @@ class _Job:
             tools=sorted({task.cell.parameters.tool for task in tasks}),
             streams=max(task.cell.parameters.streams for task in tasks),
             arriving=max(_arriving(task.cell, longest) for task in tasks),
-            seconds=len(tasks) * (longest + CELL_MARGIN) + applying,
+            seconds=seconds,
             logs=logs,
             stage=shown.stage,
             preferred_place=study.grid.preferred_places[deployment],
@@ -161,8 +164,9 @@ class _Job:
                 with (
                     self._testbed.deployed(self._study.testbed, self._request) as site,
                     host_settings.in_force(self._settings, log, self._shown.stage) as settings,
+                    hosts.watched(self._study.testbed.hosts, self._longest, self._shown.stage) as watch,
                 ):
-                    well, reason = self._cells(site, settings)
+                    well, reason = self._cells(site, settings, watch)
                 if well:
                     failed_starts = 0
             except FaultError as error:  # everything had started, and something ended before it was ready
@@ -200,12 +204,14 @@ class _Job:
                 self.remaining.append(measured[index]._replace(earlier=measurements[index]))
         return bool(self.remaining)
 
-    def _cells(self, site: Deployment, settings: InForce | None) -> tuple[bool, str]:
+    def _cells(self, site: Deployment, settings: InForce | None, watch: Watch) -> tuple[bool, str]:
         """Measure cells until none remains or the deployment breaks; return whether one went well, and why it broke."""
         origin = provenance.workflow(site.provenance)
         origin["order_seed"] = self._study.grid.seed
         if settings:
             origin["settings"] = settings.provenance
+        if watch.states:
+            origin["hosts"] = {**origin.get("hosts", {}), **watch.states}
         well = False
         while self._any_left():
             task = self.remaining[0]
@@ -214,7 +220,7 @@ class _Job:
                 continue
             try:
                 site.check()
-                result = self._cell(site, task, origin, settings)
+                result = self._cell(site, task, origin, settings, watch)
             except BrokenError as error:
                 self.remaining.popleft()
                 if task.earlier is None:  # not measured yet: it goes last, as it may break every deployment
@@ -226,7 +232,9 @@ class _Job:
                 return well, result.message
         return well, ""
 
-    def _cell(self, site: Deployment, task: Task, origin: Provenance, settings: InForce | None) -> CellResult:
+    def _cell(
+        self, site: Deployment, task: Task, origin: Provenance, settings: InForce | None, watch: Watch
+    ) -> CellResult:
         """Measure a cell, write the better of its measurements to staging, and return the last one.
 
         Raises BrokenError if the measurement did not start, or the cell did not cause the deployment's failure.
@@ -234,7 +242,9 @@ class _Job:
         self._shown.show_throughput(None, 0.0)
         provenance: Provenance = {"started": cell_files.utc_timestamp(), **origin}
         parameters, how = task.cell.parameters, self._study.sweep.measurement
-        measured = self._testbed.measure(site, parameters, how, task.prefix, self._shown.show_throughput)
+        clock = CellClock(self._shown.show_throughput)
+        measured = self._testbed.measure(site, parameters, how, task.prefix, clock.show)
+        measured = watch.with_load(measured, clock)
         if settings and (changed := settings.changed()):
             measured = dataclasses.replace(measured, flags=(*measured.flags, SETTING_CHANGED))
             provenance["settings"] = {

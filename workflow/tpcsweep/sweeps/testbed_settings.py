@@ -43,6 +43,16 @@ class HostSetting(Strict):
         return hashlib.sha256(f"{self.values[value]}\n{self.settle}".encode()).hexdigest()[:16]
 
 
+HostName = Annotated[Word, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+
+
+class SavedHost(Strict):
+    """A host whose state is read from a file."""
+
+    saved: Text
+    """file with the JSON that `fasterdata-tuning.sh --save-state` wrote"""
+
+
 class Settings(Strict):
     """Common settings of all kinds of testbeds."""
 
@@ -50,6 +60,11 @@ class Settings(Strict):
     """the word for this kind of testbed, to which each kind narrows it"""
     settings: dict[SettingName, HostSetting] = Field(
         default={}, description="settings of hosts that commands apply: axes of sweeps by their names"
+    )
+    hosts: dict[HostName, Text | SavedHost] = Field(
+        default={},
+        description="hosts whose state and load are recorded, each with the start of a command that runs there: local, "
+        "ssh NAME, kubectl exec POD --, or a file with a saved state",
     )
     simulated: ClassVar[bool] = False
     """Whether cells are computed, many at a time, and never mixed with measured ones."""

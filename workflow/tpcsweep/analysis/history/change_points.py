@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -29,6 +29,7 @@ from tpcsweep.common import extras
 from tpcsweep.common.numbers import MAD_FACTOR, between, short
 from tpcsweep.data.differences import moderated_together
 from tpcsweep.data.labels import STATUS
+from tpcsweep.data.made_with import Difference, differences
 from tpcsweep.data.run_effects import FASTER, SLOWER, Overall
 from tpcsweep.data.scatter import Floats, Spread
 from tpcsweep.sweeps.sweep import REPETITION
@@ -46,14 +47,6 @@ _CORRELATION, _RUNS = 0.5, 40  # correlation of neighbouring runs that is assume
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _MOST_LOST = 5  # most cells without a throughput that a summary names
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
-
-
-class Difference(NamedTuple):
-    """Parameter, program or setting that changed between two runs; unknown values are empty."""
-
-    name: str
-    before: str
-    after: str
 
 
 @dataclass(frozen=True)
@@ -206,8 +199,7 @@ def changed_settings(before: Run, after: Run) -> list[Difference]:
         {name: axis_text(name, value) for name, value in run.parameters.items()} | dict(run.made_with)
         for run in (before, after)
     )
-    recorded = (Difference(name, ours.get(name, ""), theirs.get(name, "")) for name in (ours | theirs))
-    return [each for each in recorded if each.before != each.after]
+    return differences(ours, theirs)
 
 
 def _names(cells: xr.Dataset) -> list[str]:

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kept runs of a sweep: datasets named by the date and time of their last cell."""
 
-import json
-import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +14,7 @@ import xarray as xr
 from tpcsweep.common.files import is_file, replacing_file
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import MASKS, STATUS, about_flags, data_origin, declared_coordinates, flagged
+from tpcsweep.data.made_with import made_with
 from tpcsweep.data.opening import load, open_group
 from tpcsweep.data.places import SUFFIX
 from tpcsweep.data.scatter import Floats
@@ -27,10 +25,6 @@ from tpcsweep.sweeps.sweep import REPETITION
 FOLDER = "history"  # name of the folder in a sweep's results
 FILE_NAME_FORMAT = "%Y-%m-%dT%H%M%SZ"
 """Format of a run's file name, in UTC; a colon would separate values of axes in a comparison."""
-_SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
-_GROUPS = ("software", "nodes", "sysctls")
-"""Parts of a provenance record that may explain a change; all others vary between deployments."""
-_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 class HistoryError(ValueError):
@@ -49,7 +43,7 @@ class Run:
     status, flags, limit, message, machine_work."""
     parameters: Mapping[str, Value]  # parameters with a single value for all cells
     made_with: Mapping[str, str]
-    """Software, kernel, machine and settings by name; commas separate differing values of deployments."""
+    """Software, kernel, machine, hosts and settings by name; see `data.made_with`."""
     starts: frozenset[int]  # start times of its cells, ns since 1970, which identify the run
 
     def count(self, status: str) -> int:
@@ -105,7 +99,7 @@ def read_run(file: str, summary: xr.Dataset) -> Run:
         data_origin(summary),
         _together(summary).squeeze([name for name in axes if name not in several], drop=True),
         parameters,
-        _made_with(summary),
+        made_with(summary),
         frozenset(started[~np.isnat(started)].astype(np.int64).tolist()),
     )
 
@@ -157,30 +151,6 @@ def _together(summary: xr.Dataset) -> xr.Dataset:
         },
         attrs={name: value for name, value in summary.attrs.items() if name == "measurement_confidence"},
     )
-
-
-def _made_with(summary: xr.Dataset) -> dict[str, str]:
-    records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
-    found: dict[str, set[str]] = defaultdict(set)
-    for record in map(json.loads, records):
-        for name, value in _named(record):
-            found[name].add(" ".join(str(value).split()))
-    return {name: ", ".join(sorted(values)) for name, values in found.items()}
-
-
-def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    yield from ((name, record[name]) for name in _SCALARS if name in record)
-    for group in _GROUPS:
-        yield from ((f"{group}.{name}", value) for name, value in (record.get(group) or {}).items())
-    if "commit" in record:
-        yield "commit", _HASH.sub(r"\1", str(record["commit"]))
-    if package := (record.get("xrootd") or {}).get("package"):
-        yield "xrootd.package", package  # the software list has the version, but not the build
-    cluster = record.get("kubernetes") or {}
-    if "version" in cluster:
-        yield "kubernetes", cluster["version"]
-    for pod in (cluster.get("pods") or {}).values():
-        yield "image", pod.get("image")
 
 
 # --- runs as one grid of cells over time

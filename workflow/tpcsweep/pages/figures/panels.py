@@ -82,6 +82,7 @@ _MARKERS = {
     "implausible": "8",
     "beyond_path": "H",
     "setting_changed": "d",
+    "production_load": "p",
 }
 
 MARKS = {

@@ -234,6 +234,7 @@ def _provenance(
         }
     return {
         **provenance.machine(),
+        "hosts": {"local": provenance.settings()},
         "software": provenance.software(tools),
         "nodes": hosts,
         "endpoints": {

@@ -287,6 +287,7 @@ def _provenance(
     return {
         **first["src"]["machine"],
         "host": hosts[names["src"][0]],
+        "hosts": {hosts[name]: description["settings"] for name, description in sorted(described.items())},
         "nodes": {"source": on["src"], "destination": on["dst"]},
         "software": described[CLIENT]["software"],
         "xrootd": release,

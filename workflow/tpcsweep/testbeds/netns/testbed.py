@@ -310,6 +310,7 @@ class _Deployment:
             quotas[name] = {"cores": cores, "period": limited[0].period / 1000} if limited else None
         return {
             **machine,
+            "hosts": {"local": provenance.settings()},
             "nodes": {"source": machine["host"], "destination": machine["host"]},
             "software": provenance.software(self.request.tools),
             "xrootd": self.release.describe(),

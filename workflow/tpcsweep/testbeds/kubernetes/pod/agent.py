@@ -50,7 +50,7 @@ async def serve(
         verbs["clear"] = partial(pod.files.clear, keep=xrootd.READY_FILE)
         verbs["busy"] = pod.busy
         verbs["watch"] = partial(sampling.start, pod.target.read)
-        return {"machine": provenance.machine(), **description}
+        return {"machine": provenance.machine(), "settings": provenance.settings(), **description}
 
     sampling = AgentSampling(say)
     verbs: dict[str, Callable[..., Any]] = {

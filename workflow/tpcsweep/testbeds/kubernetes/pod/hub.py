@@ -140,6 +140,7 @@ class Hub:
         detach(self._listen_to_client())
         return {
             "machine": provenance.machine(),
+            "settings": await asyncio.to_thread(provenance.settings),
             "software": await asyncio.to_thread(provenance.software, tools),
             "boot": boot_id(),
         }

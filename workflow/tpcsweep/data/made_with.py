@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Software, machines, hosts and settings with which a dataset was measured, as flat names, and how two differ."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+_SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
+_GROUPS = ("software", "nodes", "sysctls")
+"""Parts of a provenance record that may explain a change; all others vary between deployments."""
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
+HOSTS = "hosts"
+NOT_RECORDED = "not_recorded"
+"""Key of a host that could not be asked, with the reason."""
+
+
+_Named = Callable[[Mapping[str, Any]], Iterator[tuple[str, Any]]]
+"""A function that returns names and values of a record."""
+
+
+class Difference(NamedTuple):
+    name: str
+    before: str  # "" if it was not recorded
+    after: str
+
+
+def made_with(summary: xr.Dataset) -> dict[str, str]:
+    """Return software, kernel, hosts and settings by name; commas separate differing values of deployments."""
+    return _joined(_records(summary), _named)
+
+
+def host_states(summary: xr.Dataset) -> dict[str, dict[str, list[str]]]:
+    """Return the settings of each host by their names, each with its values in the deployments of a dataset."""
+    records: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in _records(summary):
+        for host, state in (record.get(HOSTS) or {}).items():
+            records[host].append(state)
+    return {host: _values(states, partial(_flat, "")) for host, states in records.items()}
+
+
+def differing_host_keys(summary: xr.Dataset, axis: str) -> dict[str, dict[str, str]]:
+    """Return the settings of hosts that differ between the values of an axis, each with its values there."""
+    values = summary[axis].values.tolist()
+    found = {
+        str(value): _joined(_records(summary.isel({axis: place})), _host_keys)
+        for place, value in enumerate(values)
+    }
+    names = dict.fromkeys(name for keys in found.values() for name in keys)
+    rows = {name: {value: keys.get(name, "") for value, keys in found.items()} for name in names}
+    return {name: row for name, row in rows.items() if len(set(row.values())) > 1}
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+    """Return what differs; settings of a host only if both sides recorded it."""
+    of_both = _hosts_in(before) & _hosts_in(after)
+    pairs = (
+        Difference(name, before.get(name, ""), after.get(name, ""))
+        for name in dict.fromkeys((*before, *after))
+    )
+    return [each for each in pairs if each.before != each.after and _hosts_in([each.name]) <= of_both]
+
+
+def _hosts_in(names: Iterable[str]) -> set[str]:
+    """Return the hosts whose settings are among some names."""
+    return {name.split(".")[1] for name in names if name.startswith(f"{HOSTS}.")}
+
+
+def _records(summary: xr.Dataset) -> list[Mapping[str, Any]]:
+    """Return the provenance records of the cells of a dataset, or of a part of it."""
+    if "provenance_record" not in summary:
+        return []
+    used = np.unique(summary["provenance"].values)
+    return [json.loads(text) for text in summary["provenance_record"].values[used[used >= 0]].tolist()]
+
+
+def _values(records: Iterable[Mapping[str, Any]], named: _Named) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        for name, value in named(record):
+            found[name].add(" ".join(str(value).split()))
+    return {name: sorted(values) for name, values in found.items()}
+
+
+def _joined(records: Iterable[Mapping[str, Any]], named: _Named) -> dict[str, str]:
+    return {name: ", ".join(values) for name, values in _values(records, named).items()}
+
+
+def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield from ((name, record[name]) for name in _SCALARS if name in record)
+    for group in _GROUPS:
+        yield from ((f"{group}.{name}", value) for name, value in (record.get(group) or {}).items())
+    if "commit" in record:
+        yield "commit", _HASH.sub(r"\1", str(record["commit"]))
+    if package := (record.get("xrootd") or {}).get("package"):
+        yield "xrootd.package", package  # the software list has the version, but not the build
+    cluster = record.get("kubernetes") or {}
+    if "version" in cluster:
+        yield "kubernetes", cluster["version"]
+    for pod in (cluster.get("pods") or {}).values():
+        yield "image", pod.get("image")
+    yield from _host_keys(record)
+
+
+def _host_keys(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for host, state in (record.get(HOSTS) or {}).items():
+        if NOT_RECORDED not in state:
+            yield from _flat(f"{HOSTS}.{host.replace('.', '-')}", state)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _flat(f"{name}.{key}" if name else key, part)
+    else:
+        yield name, value
