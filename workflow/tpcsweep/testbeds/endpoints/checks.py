@@ -11,7 +11,18 @@ from tpcsweep.sweeps.units import COUNT, DURATION, show
 from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.rules import Rule, allowed_values, at_most, broken, everywhere, known_word, rounded
 
-ABLE = ("gfal-copy", "gfal2", "curl", "native", "xrdcp", "davix-put", "davix-get", "xrdcp-direct")
+ABLE = (
+    "gfal-copy",
+    "gfal2",
+    "curl",
+    "native",
+    "xrdcp-http",
+    "xrdcp",
+    "davix-put",
+    "davix-get",
+    "xrdcp-direct",
+)
+BOTH_LOGINS = ("curl", "native", "xrdcp-http")  # tools that show each end its own credential
 ENDS = {"client": "two servers", "source": "a local source", "destination": "a local destination"}
 """Ends of a pair, by the place of the tools that copy between them."""
 
@@ -23,8 +34,10 @@ def check(study: SweepStudy) -> list[Problem]:
     mixed = [pair.name for pair in testbed.pairs if len(set(testbed.logins(pair).values())) > 1]
 
     def one_login(tool: str, name: str) -> str | None:
-        shared = tool in ("curl", "native") or name not in mixed
-        return None if shared else f"curl or native: {tool} shows the same credential to both ends"
+        shared = tool in BOTH_LOGINS or name not in mixed
+        return (
+            None if shared else f"{' or '.join(BOTH_LOGINS)}: {tool} shows the same credential to both ends"
+        )
 
     def one_protocol(tool: str, name: str) -> str | None:
         if tool not in ABLE or name not in names:
