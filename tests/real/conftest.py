@@ -17,12 +17,13 @@ from tpcsweep.testbeds.netns.testbed import reap
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.logs import told
-from tests.support.sites import MIB, site_of
+from tests.support.sites import CLIENT_FOR_HTTP, MIB, site_of
 from tests.support.storage import Storage, linger, nothing_stays, storage_of
 from tests.support.workflow import Sweep
 
 HERE = Path(__file__).parent
 TOOLS = ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"]
+TOOLS += ["xrdcp-http"] if CLIENT_FOR_HTTP else []
 PATH = {"rtt": 2, "bandwidth": 0.2}
 PAIR: dict[str, Any] = {"tools": TOOLS, "streams": 2, **PATH, "tcp_buffer": 8 * MIB, "mtu": 1500}
 SITES: dict[str, dict[str, Any]] = {

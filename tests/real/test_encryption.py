@@ -12,13 +12,17 @@ from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.site import NetnsSite
 
-from tests.support.sites import MIB, arrives, site_of
+from tests.support.sites import CLIENT_FOR_HTTP, MIB, arrives, site_of
 
 ETH_P_ALL, SO_RCVBUFFORCE = 3, 33  # of the kernel's; Python has no names for them
 HANDSHAKE = b"\x16\x03"
 """What each side of a TLS connection sends first: a record of type 22, version 3.x (RFC 8446, 5.1)."""
 CLIENT = socket.inet_aton(topology.CLIENT)
-WITH_FILES = {name: tool for name, tool in TOOLS.items() if "memory_to_memory" in tool.layers}
+WITH_FILES = {
+    name: tool
+    for name, tool in TOOLS.items()
+    if "memory_to_memory" in tool.layers and (CLIENT_FOR_HTTP or not tool.own_release)
+}
 
 
 def ways(authorization: str) -> list[tuple[str, str, str]]:

@@ -14,11 +14,13 @@ from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.interface import TeardownError
 
 from tests.support.issuer import Issuer
-from tests.support.sites import files
+from tests.support.sites import CLIENT_FOR_HTTP, files
 from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 TESTBED = kinds.load_testbed("endpoints")
+LONG = 9000  # bytes of a claim, as the groups of a large experiment have them
+needs_client = pytest.mark.skipif(not CLIENT_FOR_HTTP, reason="a sweep with the tool xrdcp-http builds it")
 ANY = {"wlcg": "https://wlcg.cern.ch/jwt/v1/any", "scitokens": "ANY"}
 """The audience of tokens for every server, in the words of the profile."""
 
@@ -46,12 +48,20 @@ def issuer(storage: Storage) -> Issuer:
 
 
 @pytest.mark.parametrize(
-    ("tool", "profile", "mode"), [("curl", "wlcg", "pull"), ("native", "scitokens", "push")]
+    ("tool", "profile", "mode", "size"),
+    [
+        ("curl", "wlcg", "pull", 0),
+        ("native", "scitokens", "push", 0),
+        ("curl", "wlcg", "push", LONG),
+        ("native", "wlcg", "pull", LONG),
+        # It reads both tokens from a file of at most 10 KiB.
+        *(pytest.param("xrdcp-http", "wlcg", mode, 2000, marks=needs_client) for mode in ("pull", "push")),
+    ],
 )
 def test_a_cell_with_a_token_for_each_end(
-    storage: Storage, tmp_path: Path, tool: str, profile: str, mode: str
+    storage: Storage, tmp_path: Path, tool: str, profile: str, mode: str, size: int
 ) -> None:
-    settings = with_tokens(storage, tmp_path, profile=profile)
+    settings = with_tokens(storage, tmp_path, profile=profile, groups="g" * size)
     with deployed(settings, tmp_path, tool=tool, streams=2, copy_mode=mode) as (_, measured):
         result = measured(files(20))
     assert result["status"] == "ok", result["message"]

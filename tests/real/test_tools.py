@@ -10,13 +10,26 @@ from pathlib import Path
 import psutil
 import pytest
 from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.deploying.xrootd.releases import FIRST_HTTP_CLIENT, version_number
 from tpcsweep.measuring.client.client_process import ToolRefusedError
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Worker
 from tpcsweep.testbeds.netns.namespace_servers import USER
 from tpcsweep.testbeds.netns.site import NetnsSite
 
-from tests.support.sites import MIB, arrives, cell, copied, files, left, seconds, site_of, streaming, whole
+from tests.support.sites import (
+    CLIENT_FOR_HTTP,
+    MIB,
+    arrives,
+    cell,
+    copied,
+    files,
+    left,
+    seconds,
+    site_of,
+    streaming,
+    whole,
+)
 from tests.support.workflow import wait_until
 
 # What XRootD says: 5.8 begins with `failure: ` whatever fails, and names the other side.
@@ -29,6 +42,7 @@ WORKERS = [name for name, tool in TOOLS.items() if isinstance(tool, Worker)]
 each = pytest.mark.parametrize("tool", WORKERS)
 
 
+needs_client = pytest.mark.skipif(not CLIENT_FOR_HTTP, reason="a sweep with the tool xrdcp-http builds it")
 DENIED = f"{FAILURE}Unable to create /data/same.0.0; permission denied"
 
 
@@ -106,7 +120,9 @@ REQUESTS = {"xrdcp": 1, "xrdcp-direct": 1, "globus-url-copy": 0}
 """The connections for requests, beside those for data; by HTTP a HEAD may have one."""
 
 
-@pytest.mark.parametrize("tool", ["gfal-copy", *WORKERS, *REQUESTS])
+@pytest.mark.parametrize(
+    "tool", ["gfal-copy", pytest.param("xrdcp-http", marks=needs_client), *WORKERS, *REQUESTS]
+)
 def test_a_transfer_has_the_connections_asked_for(pair: NetnsSite, tool: str) -> None:
     arrives(pair, tool, 4)
     # Each connection asks for 16 MiB at a time.
@@ -115,6 +131,13 @@ def test_a_transfer_has_the_connections_asked_for(pair: NetnsSite, tool: str) ->
     least, most = (4 + REQUESTS.get(tool, few) for few in (0, 1))
     assert least <= max(found["samples"]["connections"]) <= most
     assert "counters_disagree" not in found["flags"]
+
+
+def test_more_than_nine_copies_by_the_root_protocol_run_at_once(pair: NetnsSite) -> None:
+    client = streaming(pair, "xrdcp", 12)
+    wait_until(lambda: connections(pair) >= 12, "all streams have a connection")
+    client.stop()
+    pair.settle()
 
 
 def test_the_systems_own_servers_make_copies_by_xrdcp(tmp_path: Path) -> None:
@@ -130,6 +153,16 @@ def test_a_cell_of_another_protocol_is_measured(pair: NetnsSite, tool: str) -> N
     assert "monitoring_disagrees" not in found["flags"]
     # A tool that moves the data itself is counted where it runs, one that asks others is counted apart.
     assert (found["summary"]["client_cpu"] > 0.001) == (TOOLS[tool].place == "client")
+
+
+@needs_client
+def test_the_client_is_newer_than_the_servers_and_recorded(pair: NetnsSite) -> None:
+    for mode in ("pull", "push"):
+        found = whole(pair, files(2), tool="xrdcp-http", copy_mode=mode, streams=2, file_size=4 * MIB)
+        assert found["transfers"]["xrootd_direction"] == [mode] * 4
+        assert found["summary"]["xrootd_share"] == 1
+    software, servers = pair.provenance["software"], pair.provenance["xrootd"]
+    assert version_number(software["xrdcp"]) >= FIRST_HTTP_CLIENT > version_number(servers["version"])
 
 
 MISSING = {

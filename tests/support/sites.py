@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.common import signals
+from tpcsweep.deploying.xrootd.obtaining import to_build
+from tpcsweep.deploying.xrootd.releases import HTTP_CLIENT, SYSTEM, Release
 from tpcsweep.deploying.xrootd.server_config import READY_FILE
 from tpcsweep.measuring.cell import measure
 from tpcsweep.measuring.client.client_process import Client, ClientRun
@@ -26,6 +28,8 @@ from tests.support.leftovers import present, stayed
 from tests.support.workflow import wait_until
 
 MIB = 1 << 20
+CLIENT_FOR_HTTP = Release(SYSTEM).copies_by_http() or not to_build(HTTP_CLIENT, {})
+"""Whether there is an xrdcp that copies by HTTP: building one takes a quarter of an hour."""
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partialmethod
@@ -133,6 +134,9 @@ class MemorySite:
                 rest = Clock.now + start, Clock.now + end, 1, WANTED.file_size, 0, "pull"
                 found += [Copy(f"p.{stream}.{n}", *rest) for stream in range(WANTED.streams)]
         return None if self.records is None else found
+
+    def flow_tags(self) -> Counter[int]:
+        return Counter()
 
     def _ask(self, name: str) -> None:
         if self.spent >= self.broken.get(name, math.inf):

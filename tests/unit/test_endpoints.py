@@ -207,7 +207,11 @@ def test_a_pair_by_the_root_protocol_has_one_form() -> None:
     ("ends", "tool", "allowed"),
     [
         (("root://a/x", "root://b/y"), "curl", "xrdcp with the root URLs"),
-        (("davs://a/x", "davs://b/y"), "davix-put", "or native with the https URLs of this pair (two serv"),
+        (
+            ("davs://a/x", "davs://b/y"),
+            "davix-put",
+            "or xrdcp-http with the https URLs of this pair (two serv",
+        ),
         (("file:///x", "davs://b/y"), "curl", "davix-put with the https URLs of this pair (a local source)"),
         (("file:///x", "root://b/y"), "davix-put", "xrdcp-direct with the root URLs"),
         (("davs://a/x", "file:///y"), "davix-put", "davix-get with the https URLs of this pair (a local"),

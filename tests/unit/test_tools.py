@@ -2,6 +2,7 @@
 """Tools: their commands, environments and words, what each cannot do; the native one against a small server."""
 
 import asyncio
+import json
 import os
 import ssl
 from collections.abc import Callable
@@ -15,13 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.deploying.xrootd import credentials
+from tpcsweep.deploying.xrootd.releases import release_in
 from tpcsweep.measuring.tools import http, xrdcp
 from tpcsweep.measuring.tools.http_tpc import Progress
 from tpcsweep.measuring.tools.native import Copier
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Place, Program, Tool, Transfer
+from tpcsweep.measuring.tools.xrdcp_http import link_client
 
 from tests.support.projects import cases, problems
+from tests.support.releases import folder_of
 
 CREDENTIALS, HOME = Credentials(Path("/c")), Path("/home")
 PROGRAMS = {name: tool for name, tool in TOOLS.items() if isinstance(tool, Program)}
@@ -55,16 +59,23 @@ def test_each_end_is_named_as_the_tool_reaches_it(tool: str, asked: dict[str, An
     assert ends[0] in words and last == ends[1]
 
 
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The folder of a client, which has a release whose xrdcp copies by HTTP."""
+    link_client(tmp_path, release_in("6.2.1", folder_of(tmp_path / "release", "v6.2.1")))
+    return tmp_path
+
+
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_servers_without_authorization_get_no_credentials(tool: Tool, tmp_path: Path) -> None:
-    let_in = Credentials(tmp_path, "none")
-    shown = {*tool.environment(let_in, HOME).values()}
+def test_servers_without_authorization_get_no_credentials(tool: Tool, home: Path) -> None:
+    let_in = Credentials(home, "none")
+    shown = {*tool.environment(let_in, home).values()}
     if isinstance(tool, Program):
-        tool.prepare(FILE, let_in, tmp_path)
-        shown.update(tool.command(FILE, let_in, HOME))
+        tool.prepare(FILE, let_in, home)
+        shown.update(tool.command(FILE, let_in, home))
     assert not shown & {str(let_in.certificate), str(let_in.key)}
     if tool.name == "curl":
-        assert (tmp_path / "headers").read_text() == "Credential: none\nX-No-Delegate: true\nOverwrite: F\n"
+        assert (home / "headers").read_text() == "Credential: none\nX-No-Delegate: true\nOverwrite: F\n"
 
 
 def test_a_third_party_copy_never_goes_through_the_client() -> None:
@@ -79,6 +90,39 @@ def test_xrdcp_has_the_connections_asked_for_in_every_release(monkeypatch: pytes
         command = PROGRAMS["xrdcp"].command(replace(FILE, tcp_streams=4), CREDENTIALS, HOME)
         assert command[command.index("--streams") + 1] == told
         assert "--streams" not in PROGRAMS["xrdcp"].command(FILE, CREDENTIALS, HOME)
+
+
+def test_xrdcp_by_http_shows_both_tokens_by_a_private_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, how = PROGRAMS["xrdcp-http"], {"copy_mode": "push"}
+    given = Credentials(home)
+    monkeypatch.setattr(given, "token", "the token of the {}".format)
+    tool.prepare(FILE, given, home)
+    command = tool.command(replace(FILE, **how), given, home)
+    *_, option, file, source, destination = command
+    assert command[command.index("--tpc") :][1:3] == ["push", "only"]
+    assert (option, source, destination) == ("--tpc-token-file", SOURCE, DESTINATION)
+    assert json.loads(Path(file).read_text()) == {
+        "src": "the token of the source",
+        "dst": "the token of the destination",
+    }
+    assert Path(file).stat().st_mode & 0o077 == 0
+    assert "token of" not in " ".join([*command, *tool.environment(given, home).values()])
+    monkeypatch.setattr(given, "token", lambda _: "t" * 6000)
+    with pytest.raises(
+        RuntimeError, match=r"have 120\d\d bytes, of which xrdcp reads 10240. Fix: use curl or"
+    ):
+        tool.prepare(FILE, given, home)
+    pull = tool.command(replace(FILE, copy_mode="pull", tcp_streams=4), given, home)
+    assert "push" not in pull and pull[pull.index("--streams") + 1] == "4"
+
+
+@pytest.mark.parametrize("version", ["v6.1.1", "v5.8.1"])
+def test_an_older_xrdcp_is_refused_with_what_there_is(tmp_path: Path, version: str) -> None:
+    link_client(tmp_path, release_in("old", folder_of(tmp_path / "release", version)))
+    with pytest.raises(RuntimeError, match=rf"begins with 6.2 \(xrootd is {version[1:]}\). Fix: install 6.2"):
+        PROGRAMS["xrdcp-http"].prepare(FILE, CREDENTIALS, tmp_path)
 
 
 def test_each_stream_of_iperf3_has_a_server_at_the_destination_and_gridftp_one_at_each_side() -> None:
@@ -124,6 +168,45 @@ def test_failures_keep_the_messages_of_the_tools(tool: str, code: int, output: s
     assert str(PROGRAMS[tool].failure(code, "")).endswith("no message")
 
 
+SUMMED = "success: Created\n\nHTTP status 201\nHTTP/1.1 200 OK\r\nDigest: md5=aa\r\n\r\n"
+"""The output of curl up to the headers of the source, which begin with those of a redirection."""
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "said"),
+    [
+        ("adler32=0a1b2c3d", "ADLER32=a1b2c3d", None),
+        ("md5=CY9rzUYh03PK3k6DJie09g==", "md5=098f6bcd4621d373cade4e832627b4f6", None),
+        ("crc32c=AAAAAA==,adler32=1", "crc32c=0", None),
+        ("adler32=1", "adler32=2", "adler32 differs: the source has 00000001, and the destination 00000002"),
+        ("", "adler32=2", "adler32 not verified: the source reports none"),
+        ("adler32=1", "md5=2", "adler32 not verified: the destination reports none"),
+    ],
+)
+def test_checksums_that_do_not_match_fail_a_transfer(
+    secrets: Path, source: str, destination: str, said: str | None
+) -> None:
+    checksum = source.partition("=")[0] or "adler32"
+    lines = [f"Digest: {digest}\r\n\r\n" for digest in (source, destination)]
+    ends = [f"{line}\nchecksum {checksum} of {end}\n" for line, end in zip(lines, PLACES, strict=True)]
+    reason = PROGRAMS["curl"].failure(0, SUMMED + "".join(ends))
+    assert reason == said
+
+    def answer(first: str) -> bytes:
+        if not first.startswith("HEAD"):
+            return DONE
+        line = lines["source" not in first]
+        return f"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{line}".encode()
+
+    ended, server = copies(secrets, answer, count=2, checksum=checksum)
+    assert ended == [said] * 2
+    assert [first.split()[0] for first, _ in server.asked].count("HEAD") == 4
+    assert server.copies[0][1]["RequireChecksumVerification"] == "true"
+    wanted = {headers["Want-Digest"] for first, headers in server.asked if first.startswith("HEAD")}
+    assert wanted == {checksum}
+    assert b"UPLOAD,LIST,DOWNLOAD" in server.bodies[0]
+
+
 OTHERS = " or ".join(name for name in TOOLS if name != "iperf3")
 REFUSED = f"""
 tool: davix-put
@@ -150,14 +233,24 @@ tool: davix-get, encryption: none
 tool: curl, encryption: none, origins: [1, 2]
     encryption: given none with tool curl, endpoint redirector, origins 2, allowed: usual or tls, or endpoint
         direct: redirectors send everybody on by https
+tool: [davix-put, native], copy_mode: push, checksum: [none, md5]
+    checksum[1]: given md5 with tool davix-put, allowed: none: davix-put compares no others
 tool: davix-get, authorization: macaroons
     authorization: given macaroons with tool davix-get, allowed: usual or none: davix-get shows no macaroon
 layer: network
-    layer: given network with tool gfal-copy, allowed: memory_to_memory or memory_to_disk or disk_to_disk with
-        gfal-copy; network needs the tool iperf3
+    layer: given network with tool gfal-copy, allowed: memory_to_memory or memory_to_disk or disk_to_disk or
+        mirage with gfal-copy; network needs the tool iperf3
 tool: iperf3, copy_mode: push
     layer (left out): given memory_to_memory with tool iperf3, allowed: network with iperf3; memory_to_memory needs
         the tool {OTHERS}
+scitag: 66
+    scitag: given 66 with tool gfal-copy, allowed: null with gfal-copy; a tag needs the tool curl or native
+layer: mirage, tool: curl, xrootd: 6.2.1, checksum: md5
+    layer: given mirage with source_content sparse, checksum md5, origins 1, allowed: mirage with source_content sparse,
+        checksum none and one origin
+layer: mirage, tool: curl, xrootd: 5.8.1
+    layer: given mirage with xrootd 5.8.1, allowed: others with xrootd 5.8.1: mirage needs 6.2.1, or another release
+        from 6.2.0 on
 layer: disk_to_disk
     source_content (left out): given sparse with layer disk_to_disk, allowed: random: holes are not read from a disk
 layer: disk_to_disk, source_content: random, streams: 4, file_size: 1 GiB
@@ -298,6 +391,7 @@ def test_transfers_share_macaroons_and_a_connection(secrets: Path) -> None:
         # Data in the clear are asked for by http, and the copy by https: the server speaks TLS alone.
         ({"encryption": "none"}, "0", {"Source": "http{}/source", **BEARER}, "Destination"),
         ({"authorization": "none"}, "0", {"Credential": "none"}, "Authorization"),
+        ({"scitag": 66}, "0", {"SciTag": "66", "TransferHeaderSciTag": "66"}, "Destination"),
     ],
 )
 def test_a_copy_is_as_parameters_say(secrets: Path, asked: Any, of: str, has: Any, lacks: str) -> None:

@@ -9,13 +9,17 @@ import ssl
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import get_args, get_type_hints
 from unittest import mock
 
 import pytest
 from tpcsweep.deploying.xrootd import credentials, obtaining, releases
 from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.deploying.xrootd.flows import parse_packet
 from tpcsweep.deploying.xrootd.monitoring import LATE
 from tpcsweep.deploying.xrootd.releases import Release, ReleaseError
+from tpcsweep.measuring.provenance import workflow
+from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.testbeds.netns.namespace_servers import DeploymentProcess
 from tpcsweep.testbeds.node import serving
 
@@ -69,6 +73,40 @@ def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
         assert "http.exthandler xrdtpc" in let_in
         assert not [word for word in ("ofs.auth", "acc.", "acaroons", "gridmap", "sec.") if word in let_in]
         assert xrootd.configuration(server, SECRETS, authorization="macaroons") == text(server)
+
+
+def test_no_limit_of_a_server_is_below_the_streams_of_a_cell() -> None:
+    wanted = xrootd.configuration(ORIGIN, SECRETS, XRDCP)
+    for line in (
+        "ofs.tpc ttl 120 600 xfr 1000 pgm /usr/bin/xrdcp",
+        "xrootd.chksum max 1000 adler32 crc32c md5",
+    ):
+        assert f"\n{line}" in wanted
+    known = workflow({"software": {}, "xrootd": {"version": "6.2.1"}})["xrootd"]
+    assert known == {"version": "6.2.1", "limits": xrootd.LIMITS}
+    offered = get_type_hints(Parameters, include_extras=True)["checksum"]
+    assert set(get_args(get_args(offered)[0])) == {"none", *xrootd.CHECKSUMS}
+
+
+PACKET = (
+    b'<134>1 - vm xrootd - firefly-json - {"version":1,"flow-lifecycle":{"state":"%s"},'
+    b'"context":{"experiment-id":1,"activity-id":2,"application":"http-get"}}\n'
+)
+
+
+def test_packets_of_scitags_are_read_at_the_end_of_flows() -> None:
+    assert [parse_packet(PACKET % state) for state in (b"start", b"end")] == [None, 66]
+    for other in (b"", b"<134>1 - vm", PACKET.replace(b"activity-id", b"activity") % b"end"):
+        with pytest.raises(ValueError, match="not a packet of SciTags"):
+            parse_packet(other)
+
+
+@pytest.mark.parametrize(("version", "client"), [("6.2.1", True), ("6.1.1", False), ("5.8.1", False)])
+def test_releases_with_a_client_for_http_are_built_with_it(version: str, client: bool) -> None:
+    plugins, options = obtaining.recipe(version)
+    assert ({"XrdClHttp", "XrdOssMirage"} < set(plugins)) == client
+    last = [option for option in options if "XRDCLHTTP" in option][-1]
+    assert last == f"-DENABLE_XRDCLHTTP={'ON' if client else 'OFF'}"
 
 
 def test_a_release_that_cannot_confirm_copies_is_refused(tmp_path: Path) -> None:

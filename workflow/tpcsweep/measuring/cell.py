@@ -4,6 +4,7 @@
 import contextlib
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -26,7 +27,7 @@ from tpcsweep.measuring.steady import Course, Steady, analyse, bounded, narrow
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.transfer_files import Arrival
 from tpcsweep.measuring.transfers import CellTransfers
-from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.parameters import WITHOUT_FILES, Parameters
 from tpcsweep.sweeps.sweep import Measurement
 
 UPDATE_SECONDS = 1.0  # seconds between updates of the displayed figures
@@ -50,7 +51,8 @@ class Site(Protocol):
 
     `pairs` returns the base URLs of source and destination, of redirectors or of single origins. `present` returns the
     arrivals of running transfers; `copies` returns the records of XRootD's monitoring since the last call, and
-    None where nothing monitors. `client_cores` are the CPUs that the client may use, NaN if nothing limits it.
+    None where nothing monitors. `flow_tags` returns the SciTags that servers announced since the last call, with the
+    numbers of their flows. `client_cores` are the CPUs that the client may use, NaN if nothing limits it.
     """
 
     rtt_idle: float
@@ -67,6 +69,7 @@ class Site(Protocol):
     def received(self, event: Event) -> Arrival: ...
     def present(self) -> dict[str, Arrival]: ...
     def copies(self) -> list[Copy] | None: ...
+    def flow_tags(self) -> Counter[int]: ...
     def settle(self) -> None: ...
     def check(self) -> None: ...
     def explain(self, error: BrokenError) -> str: ...
@@ -105,6 +108,7 @@ class _Cell:
         self._sampler = site.sampler(measurement.interval)
         self._refused = ""  # the tool's reason for refusing the cell
         self._broken = ""  # description of the part of the deployment that broke
+        self._flows: Counter[int] = Counter()  # SciTags of ended flows
         self._spoiled = False  # whether it broke while the throughput was measured
 
     @contextlib.contextmanager
@@ -116,6 +120,7 @@ class _Cell:
 
     def transfer(self, show: Callable[[Steady, float], None]) -> None:
         wanted = self._wanted
+        self._site.flow_tags()  # those of earlier cells
         with self._breakage_noted(), self._sampler:
             self._began = self._sampler.readings().began
             self._transfers = CellTransfers(self._prefix, self._began, wanted.streams)
@@ -131,6 +136,8 @@ class _Cell:
                     tcp_streams=wanted.tcp_streams,
                     encryption=wanted.encryption,
                     authorization=wanted.authorization,
+                    checksum=wanted.checksum,
+                    scitag=wanted.scitag,
                     # An hour or more longer than the cell.
                     macaroon_hours=2 + int(self._measurement.bounds[1] / 3600),
                     files=self._measurement.files,
@@ -177,7 +184,7 @@ class _Cell:
         growth = limits.growth_seconds(self._wanted, 0.0 if math.isnan(rtt) else rtt)
         course = Course(begun + growth, self._transfers.cycle, samples["cwnd"])
         found = analyse(goodput, interval, self._measurement.confidence, rtt / 1000, course)
-        if self._transfers.whole_files:
+        if self._transfers.whole_files and self._wanted.layer not in WITHOUT_FILES:
             return by_rounds(found, *self._transfers.rounds(), self._measurement.confidence)
         return found
 
@@ -202,6 +209,7 @@ class _Cell:
             self._record_events(self._client.stop())
             self._transfers.cut(ended, self._site.present())
             self._await_last_copies()
+            self._flows = self._site.flow_tags()
             self._site.settle()
             self._site.check()
 
@@ -286,6 +294,7 @@ class _Cell:
             "duration": duration,
             "warmup": steady.warmup,
             "cycle": self._transfers.cycle,
+            "tagged_share": self._tagged_share(),
             "length_correlations": steady.length,
             "batch_correlation": steady.correlation,
             "length_rtts": round_trips,
@@ -301,10 +310,14 @@ class _Cell:
         for name in COUNTS:
             count = float(samples[name].sum())
             counts[name] = None if math.isnan(count) else round(count)
-        of_transfers = self._transfers.summary(steady.warmup, files=self._wanted.layer != "network")
+        of_transfers = self._transfers.summary(steady.warmup, files=self._wanted.layer not in WITHOUT_FILES)
         summary: Figures = _numbers(figures) | counts | _numbers(of_transfers)
         signs = limits.evidence(self._wanted, summary, means, samples, self._transfers.seconds())
         return summary | _numbers(signs)
+
+    def _tagged_share(self) -> float:
+        wanted = self._wanted.scitag
+        return self._flows[wanted] / self._flows.total() if wanted and self._flows else math.nan
 
     def _attributed(self, samples: Series, steady: Steady, figures: Figures) -> dict[str, float]:
         """Attribute the time after the warm-up to limits; without samples no share is known."""
@@ -313,7 +326,7 @@ class _Cell:
         rtt = 0.0 if math.isnan(self._site.rtt_idle) else self._site.rtt_idle
         growth, ramp = limits.growth_seconds(self._wanted, rtt), limits.ramp_seconds(self._wanted, rtt)
         moving = np.ones(after["time"].size)
-        if self._wanted.layer != "network":
+        if self._wanted.layer not in WITHOUT_FILES:
             moving = self._transfers.moving(times, growth, ramp)
         known = {name: math.nan if value is None else value for name, value in figures.items()}
         return limits.attribute(self._wanted, after, moving, known)

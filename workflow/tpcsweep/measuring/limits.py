@@ -18,7 +18,7 @@ from tpcsweep.data.cell_result import Limit
 from tpcsweep.data.variables import SHARES
 from tpcsweep.measuring import tcp
 from tpcsweep.measuring.readings import Series, mean
-from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.parameters import WITHOUT_FILES, Parameters
 
 NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
 FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
@@ -131,7 +131,7 @@ def attribute(
     attribute_share("cpu_destination", np.where(ahead, 0.0, destination))
     # A client is idle during a third-party copy, unless it uses up a core.
     used_up = 1.0 if signs["client_quota_used"] >= SATURATED else _zero(signs["client_throttled"])
-    throttled = used_up * (1 - moving if wanted.layer != "network" else 1.0)
+    throttled = used_up * (1 - moving if wanted.layer not in WITHOUT_FILES else 1.0)
     attribute_share("client", np.where(_zero(samples["client_thread"]) >= FULL, 1.0, throttled))
     attribute_share("disk", np.max(disks, axis=0))
     attribute_share("between_files", 1 - moving)

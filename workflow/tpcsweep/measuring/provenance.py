@@ -18,6 +18,7 @@ from typing import Any, cast
 from tpcsweep.common import processes
 from tpcsweep.common.installation import CHECKOUT
 from tpcsweep.data.cell_result import Provenance
+from tpcsweep.deploying.xrootd.server_config import LIMITS
 from tpcsweep.measuring import host_state
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import package_versions
@@ -50,9 +51,17 @@ def software(tools: Iterable[str]) -> dict[str, str]:
 def workflow(site: Mapping[str, Any]) -> Provenance:
     """Return a site's provenance with this project's commit and software."""
     servers = {"xrootd": site["xrootd"]["version"]} if "xrootd" in site else {}
+    limits = {"xrootd": {**site["xrootd"], "limits": LIMITS}} if servers else {}
     ours = {name: version(name) for name in ("tpcsweep", "snakemake")}
     software = {**servers, **site["software"], "python": platform.python_version(), **ours}
-    return cast(Provenance, {**site, "commit": commit(), "software": software})
+    return cast(Provenance, {**site, **limits, "commit": commit(), "software": software})
+
+
+def verification(tool: str, checksum: str) -> dict[str, Any]:
+    """Return which checksum of each file is compared by whom, for the provenance of a cell; {} for none."""
+    computing = ["client" if TOOLS[tool].place == "source" else "source", "destination"]
+    by = {"algorithm": checksum, "computed_by": computing, "compared_by": "client"}
+    return {} if checksum == "none" else {"checksum": by}
 
 
 @cache

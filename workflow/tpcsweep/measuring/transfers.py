@@ -196,6 +196,7 @@ class CellTransfers:
             "length_files": counted / self._streams if files else math.nan,
             "transfers": int(ok.sum()),
             "transfers_failed": int((~ok).sum()),
+            "outside_copy": _mean(outside_copy(ended)),
             "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
             "xrootd_share": monitored_share(ended, self._monitored_until),
         }
@@ -309,6 +310,16 @@ def monitored_share(ended: Columns, until: float) -> float:
     if not size or not recorded[counts].any():
         return math.nan
     return float(np.nansum(ended["xrootd_size"][counts]) / size)
+
+
+def outside_copy(ended: Columns) -> NDArray[np.float64]:
+    """Return the seconds of each successful transfer before and after XRootD's copy, by its monitoring."""
+    outside = (ended["end"] - ended["start"]) - (ended["xrootd_end"] - ended["xrootd_begin"])
+    return np.asarray(outside[(ended["ok"] > 0) & np.isfinite(outside)])
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if values.size else math.nan
 
 
 def _number(value: float, column: str) -> float | int | None:

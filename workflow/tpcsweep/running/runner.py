@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import psutil
 
@@ -26,6 +26,7 @@ from tpcsweep.data.cell_result import CellResult, Provenance
 from tpcsweep.data.flags import BROKEN, SETTING_CHANGED, graded
 from tpcsweep.data.variables import CPU_LIMITS
 from tpcsweep.measuring import provenance
+from tpcsweep.measuring.provenance import verification
 from tpcsweep.running import host_settings, hosts, live, staging
 from tpcsweep.running.host_settings import InForce, SettingError
 from tpcsweep.running.hosts import CellClock, Watch
@@ -240,7 +241,8 @@ class _Job:
         Raises BrokenError if the measurement did not start, or the cell did not cause the deployment's failure.
         """
         self._shown.show_throughput(None, 0.0)
-        provenance: Provenance = {"started": cell_files.utc_timestamp(), **origin}
+        verified = verification(task.cell.parameters.tool, task.cell.parameters.checksum)
+        provenance = cast(Provenance, {"started": cell_files.utc_timestamp(), **origin, **verified})
         parameters, how = task.cell.parameters, self._study.sweep.measurement
         clock = CellClock(self._shown.show_throughput)
         measured = self._testbed.measure(site, parameters, how, task.prefix, clock.show)

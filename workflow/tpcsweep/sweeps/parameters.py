@@ -178,9 +178,23 @@ class DeploymentParameters(Strict):
     ] = "cubic"
     """TCP congestion control of the servers"""
     layer: Annotated[
-        Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"], DEPLOYED, SIMULATED
+        Literal["network", "mirage", "memory_to_memory", "memory_to_disk", "disk_to_disk"],
+        DEPLOYED,
+        SIMULATED,
     ] = "memory_to_memory"
-    """storage of the source and destination files; network: no files"""
+    """storage of the source and destination files; mirage: servers invent and discard their content; network:
+    no files
+    """
+    scitag: Annotated[
+        int | None,
+        Quantity(COUNT, 65, 65535, "the first experiment's first activity; 16 bits", null="no tag"),
+        Testbeds(("netns",)),
+        ENDPOINTS,
+        Before(None),
+    ] = None
+    """SciTag of the transfers, 64 times the experiment plus the activity, by which servers announce their flows;
+    null: no tag
+    """
     authorization: Annotated[Literal["usual", "macaroons", "none"], DEPLOYED, SIMULATED] = "usual"
     """whether servers require their macaroons or admit anonymous clients; usual: the tool's default"""
 
@@ -202,12 +216,18 @@ class Parameters(DeploymentParameters):
     """TCP connections of one transfer; the maximum depends on the tool"""
     file_size: Annotated[int, units.FILE_SIZE, DEPLOYED, SIMULATED, ENDPOINTS] = 256 * 2**20
     """size of each file"""
+    checksum: Annotated[Literal["none", "adler32", "crc32c", "md5"], DEPLOYED, ENDPOINTS, Before("none")] = (
+        "none"
+    )
+    """checksum by which the tool compares each file with its source; a transfer with another one fails"""
     source_content: Annotated[Literal["sparse", "random"], DEPLOYED, SIMULATED] = "sparse"
     """content of the source files: sparse files, or random bytes kept in memory"""
     streams: Annotated[int, units.STREAMS, DEPLOYED, SIMULATED, ENDPOINTS] = 1
     """concurrent transfers of one file each; the client starts the next one immediately"""
 
 
+WITHOUT_FILES = ("network", "mirage")
+"""Layers whose bytes are counted by connections, because nobody sees files."""
 DEPLOYMENT = tuple(DeploymentParameters.model_fields)  # names of the parameters of deployments, in order
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the other parameters, in order. Every other axis belongs to deployments: settings of users do."""

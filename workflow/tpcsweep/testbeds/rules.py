@@ -39,7 +39,12 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
         holes = content != "random" and layer == "disk_to_disk"
         return "random: holes are not read from a disk" if holes else None
 
+    def mirage(layer: str, content: str, checksum: str, origins: int) -> str | None:
+        fits = layer != "mirage" or (content, checksum, origins) == ("sparse", "none", 1)
+        return None if fits else "mirage with source_content sparse, checksum none and one origin"
+
     return [
+        Rule(("layer", "source_content", "checksum", "origins"), mirage),
         Rule(("tool",), lambda value: None if value in TOOLS else suggest(value, TOOLS)),
         *_of_tools(),
         Rule(("source_content", "layer"), source_content),
@@ -82,6 +87,8 @@ def _of_tools() -> list[Rule]:
         _encryption: ("encryption", "tool", "authorization"),
         _by_redirector: ("encryption", "tool", "endpoint", "origins"),
         _authorization: ("authorization", "tool"),
+        _checksum: ("checksum", "tool"),
+        _scitag: ("scitag", "tool"),
     }
     return [Rule(names, partial(allowed, of_tool)) for of_tool, names in rules.items()]
 
@@ -121,6 +128,16 @@ def _authorization(value: str, tool: Tool) -> str | None:
     able = ("usual", *tool.authorizations)
     why = "shows no macaroon" if value == "macaroons" else "does not copy without credentials"
     return None if value in able else f"{' or '.join(able)}: {tool.name} {why}"
+
+
+def _checksum(value: str, tool: Tool) -> str | None:
+    able = " or ".join(("none", *tool.checksums))
+    return None if value in ("none", *tool.checksums) else f"{able}: {tool.name} compares no others"
+
+
+def _scitag(value: int | None, tool: Tool) -> str | None:
+    able = " or ".join(name for name, other in TOOLS.items() if other.tags)
+    return None if value is None or tool.tags else f"null with {tool.name}; a tag needs the tool {able}"
 
 
 def _by_redirector(value: str, tool: Tool, endpoint: str, origins: int) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from tpcsweep.deploying.xrootd.obtaining import EXTRA, to_build
+from tpcsweep.deploying.xrootd.releases import HTTP_CLIENT, SYSTEM, Release
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps.parameters import Parameters, Value, selected_parameters, show_value, supporting_testbeds
 from tpcsweep.sweeps.problems import Problem, raise_any
@@ -48,7 +49,9 @@ def extras(study: SweepStudy) -> list[str]:
     # Elsewhere the tools run in pods, on the client's own installation, or not at all.
     if not isinstance(testbed, Netns):
         return []
-    tools = {TOOLS[str(tool)].extra for (tool,) in _combinations(study.grid, ("tool",))}
-    releases = (str(name) for (name,) in _combinations(study.grid, ("xrootd",)))
+    tools = {str(tool) for (tool,) in _combinations(study.grid, ("tool",))}
+    releases = [str(name) for (name,) in _combinations(study.grid, ("xrootd",))]
+    if any(TOOLS[name].own_release for name in tools) and not Release(SYSTEM).copies_by_http():
+        releases.append(HTTP_CLIENT)
     builds = {EXTRA} if any(to_build(name, testbed.own_releases) for name in releases) else set()
-    return sorted(filter(None, tools | builds))
+    return sorted({extra for name in tools if (extra := TOOLS[name].extra)} | builds)

@@ -33,6 +33,7 @@ from tpcsweep.deploying.xrootd.releases import (
     ReleaseError,
     release_in,
     sources,
+    version_number,
 )
 
 EXTRA = "xrootd"  # the extra of set-up with the programs that a build needs
@@ -44,6 +45,7 @@ OPTIONS = (
     "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
     *(f"-DENABLE_{feature}=OFF" for feature in UNUSED),
 )
+WITH_HTTP_CLIENT = "-DENABLE_XRDCLHTTP=ON"  # later options override earlier ones
 PACKAGES = ("xrootd-server", "xrootd-server-plugins", "xrootd-plugins", "xrootd-client")
 AS_USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
 """Prefix that runs a program as ordinary user.
@@ -79,6 +81,12 @@ def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
     return release_in(name, folder)
 
 
+def obtain_client(stage: Stage) -> Release:
+    """Return a release whose xrdcp copies by HTTP: the installed one, or else HTTP_CLIENT. Raises ReleaseError."""
+    installed = Release(SYSTEM)
+    return installed if installed.copies_by_http() else obtain(releases.HTTP_CLIENT, {}, stage)
+
+
 def to_build(name: str, own: Mapping[str, Path]) -> bool:
     return name != SYSTEM and name not in own and name not in releases.DEBIAN and not _place(name).exists()
 
@@ -97,12 +105,20 @@ def _by_root() -> bool:
 
 def _place(name: str) -> Path:
     """Return the folder of a release in the cache, or in root's cache if that has it."""
-    built = [sources().get(name.removesuffix(FROM_SOURCE)), TARGETS, OPTIONS]
+    version = name.removesuffix(FROM_SOURCE)
+    built = [sources().get(version), *recipe(version)]
     inputs = [releases.DEBIAN[name], PACKAGES] if name in releases.DEBIAN else built
     text = json.dumps([*inputs, releases.LOADER, platform.machine()])
     key = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     shared = SHARED / "xrootd" / key
     return shared if "TPCSWEEP_CACHE" not in os.environ and shared.exists() else cache() / key
+
+
+def recipe(version: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the plugins and the options of a build. Plugins of a release are in its key, so older keys must last."""
+    if version_number(version) < releases.FIRST_HTTP_CLIENT:
+        return TARGETS, OPTIONS
+    return (*TARGETS, "XrdClHttp", "XrdOssMirage"), (*OPTIONS, WITH_HTTP_CLIENT)
 
 
 @contextmanager
@@ -174,17 +190,18 @@ def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any
         processes.run([*extract, "--directory", str(unpacked)], check=True)
         (unpacked / f"xrootd-{version}").rename(source)
     stage(f"building XRootD {version} from source, some minutes; its log is {log}")
-    cmake = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(objects), *OPTIONS]
+    plugins, options = recipe(version)
+    cmake = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(objects), *options]
     _run(cmake, log, f"xrootd {version}: cmake failed")
     major = version.partition(".")[0]
-    targets = [*PROGRAMS, *(f"{target}-{major}" for target in TARGETS)]
+    targets = [*PROGRAMS, *(f"{plugin}-{major}" for plugin in plugins)]
     ninja = ["ninja", "-C", str(objects), *targets]
     _run(ninja, log, f"xrootd {version}: the build failed", _progress(version, stage))
     _collect(objects, work / "release")
     compiler = processes.run(["c++", "--version"], check=True).stdout.partition("\n")[0]
     cache = (objects / "CMakeCache.txt").read_text()
     flags = re.findall(r"^CMAKE_CXX_FLAGS(?:_RELWITHDEBINFO)?:STRING=(.+)$", cache, re.MULTILINE)
-    return {"sha256": digest, "compiler": compiler, "flags": " ".join(flags), "options": list(OPTIONS)}
+    return {"sha256": digest, "compiler": compiler, "flags": " ".join(flags), "options": list(options)}
 
 
 def fetch(version: str, digest: str, folder: Path, log: Path) -> None:

@@ -22,6 +22,10 @@ DEBIAN: Mapping[str, str] = {"5.5.3": "bookworm", "5.8.1": "trixie"}
 """Versions that are unpacked from a Debian release, with its code name."""
 RECOMMENDED = "5.8.1"  # best release in Debian, with fewer crashes than Debian 12's; see docs/studies.md
 PROGRAMS = ("xrootd", "cmsd", "xrdcp")
+FIRST_HTTP_CLIENT = (6, 2)  # first version whose xrdcp makes third-party copies by HTTP
+FIRST_MIRAGE = (6, 2)  # first version that is built with XrdOssMirage, which exists since 6.1.0
+HTTP_CLIENT = "6.2.1"
+"""Release whose xrdcp copies by HTTP where the installed one is older."""
 IN_IMAGE = Path("/opt/xrootd")  # folder of a container image's releases
 LOADER = "loader"
 """Subfolder of a release with a link to its loader for each program, so that processes have its name."""
@@ -59,9 +63,20 @@ class Release:
             return ["/usr/bin/env", f"LD_LIBRARY_PATH={libraries}", path]
         return [str(loader), "--argv0", program, "--library-path", libraries, path]
 
-    def version(self) -> str:
-        """Return the version that the program prints, such as 5.9.9. Raises ReleaseError without one."""
-        command = [*self.command("xrootd"), "-v"]
+    def client_version(self) -> str:
+        """Return the version of its xrdcp; "" without one."""
+        try:
+            return self.version("xrdcp", "--version")
+        except ReleaseError:
+            return ""
+
+    def copies_by_http(self) -> bool:
+        """Return whether it has an xrdcp that makes third-party copies by HTTP."""
+        return version_number(self.client_version()) >= FIRST_HTTP_CLIENT
+
+    def version(self, program: str = "xrootd", option: str = "-v") -> str:
+        """Return the version that a program prints, such as 5.9.9. Raises ReleaseError without one."""
+        command = [*self.command(program), option]
         try:
             done = processes.run(command, self.environment, timeout=20)
         except (OSError, subprocess.TimeoutExpired) as error:

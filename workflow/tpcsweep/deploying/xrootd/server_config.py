@@ -19,11 +19,22 @@ VALID_HOURS = 365 * 24
 PORT = 8080
 CMSD_PORT = 1213
 LOOPBACK = "127.0.0.1"
+FIREFLY_PORT = 10514  # UDP port of packets that announce flows, on a server's own loopback
 MONITOR_PORT = 9930
 """Port on a server's own loopback for reports of third-party copies, which must not cross the path."""
 SITENAME = "tpcsweep"
 MOST_ORIGINS = 64
 """Most servers of one redirector, which has one of 64 bits for each (XrdCmsTypes.hh, `SMask_t`)."""
+CHECKSUMS = ("adler32", "crc32c", "md5")
+"""Checksums that servers compute when a client asks for one."""
+LIMITS = {
+    "ofs.tpc ttl": "120 600",
+    "ofs.tpc xfr": "1000",
+    "xrootd.chksum max": "1000",
+}
+"""Limits of servers, which cells record. The defaults would be hidden knees.
+By the root protocol they are 9 third-party copies at a time, with keys that are valid for 7 to 15 s
+(XrdOfsTPCConfig.hh); and 4 checksums are computed at a time. HTTP third-party copies have no limit up to 6.2.1."""
 EXPORT = "/data"
 READY_FILE = "ready"  # one-byte file under EXPORT that a server must deliver before it counts as ready
 
@@ -141,16 +152,24 @@ def side_servers(
 
 
 def configuration(
-    server: Server, credentials: Path, xrdcp: Sequence[str] | None = None, *, authorization: str = "usual"
+    server: Server,
+    credentials: Path,
+    xrdcp: Sequence[str] | None = None,
+    *,
+    authorization: str = "usual",
+    mirage: bool = False,
+    marking: bool = False,
 ) -> str:
     """Return the text of a server's configuration file, for its xrootd and its cmsd.
 
     `create_credentials` made the folder `credentials`. `xrdcp` starts the command line that pulls files by the root
-    protocol, which is disabled without it. With `authorization` "none" everybody has access.
+    protocol, which is disabled without it. With `authorization` "none" everybody has access. With `mirage` files have a
+    size and no content, and the root protocol sets it. With `marking` servers announce flows by their SciTags.
     """
     asks = authorization != "none"
     manager = server.role == "manager"
     udp = f"{LOOPBACK}:{server.ports.monitor}"
+    root_limits = " ".join(f"{name} {LIMITS[f'ofs.tpc {name}']}" for name in ("ttl", "xfr"))
     macaroons = [
         f"http.gridmap {credentials}/gridmap",
         "http.exthandler xrdmacaroons libXrdMacaroons.so",
@@ -178,11 +197,14 @@ def configuration(
         "http.header2cgi Authorization authz",
         *(macaroons if asks else ()),
         "tpc.trace info error warning",
+        f"xrootd.chksum max {LIMITS['xrootd.chksum max']} {' '.join(CHECKSUMS)}",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {udp}",
         *(f"xrootd.mongstream {stream} use flush {s}s send nohdr {udp}" for stream, s in _ALARMS.items()),
-        *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
+        *([f"ofs.tpc {root_limits} pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
         # With the root protocol users declare their identity, for networks without strangers. See docs/tools.md.
-        *(["xrootd.seclib libXrdSec.so", "sec.protocol unix"] if xrdcp and asks else ()),
+        *(["xrootd.seclib libXrdSec.so", "sec.protocol unix"] if (xrdcp or mirage) and asks else ()),
+        *(["ofs.osslib libXrdOssMirage.so"] if mirage else ()),
+        *(f"xrootd.pmark {line}" for line in _MARKING if marking),
         "fi",
         "xrd.network nodnr",
         *(rights if asks else ()),
@@ -223,6 +245,7 @@ _MANAGER = [
     "cms.dfs lookup central redirect immed",
 ]
 
+_MARKING = ("domain any", "use firefly scitag", f"ffdest {LOOPBACK}:{FIREFLY_PORT}")
 _ALARMS = {"ccm": 2, "pfc": 3, "tcpmon": 5}
 """Unused streams with the seconds between their flushes, which wake XRootD's timer.
 The timer misses an event that is scheduled between its look at the next event and its wait for that. Records of copies

@@ -3,9 +3,9 @@
 
 import asyncio
 import re
-import ssl
 import time
 
+from tpcsweep.common.connecting import tls_context
 from tpcsweep.common.urls import below, door_of
 from tpcsweep.measuring.tools.http import Connections, HttpError
 from tpcsweep.measuring.tools.http_tpc import common_headers, wish, wished_pause
@@ -48,7 +48,7 @@ class Pauses:
         It names no other end, and a file that does not exist.
         """
         folder, name = url.rpartition("/")[0], transfer.destination.rpartition("/")[2]
-        tls, token = ssl.create_default_context(cafile=self._credentials.authority), None
+        tls, token = tls_context(self._credentials.authority), None
         try:
             if self._credentials.needed:
                 token = self._credentials.token(role)

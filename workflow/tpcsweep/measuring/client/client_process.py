@@ -37,6 +37,8 @@ class ClientRun:
     folders: Sequence[str] = ("", "")  # folders with the files on the servers of source and destination
     encryption: str = "usual"
     authorization: str = "usual"
+    checksum: str = "none"
+    scitag: int | None = None
     longest_pause: float = (
         3600.0  # s that a stream waits for a door that asks for a pause; a longer one ends it
     )
@@ -63,6 +65,8 @@ class ClientRun:
             destination_file=f"{self.folders[1]}/{names[1]}",
             stream=stream,
             encryption=self.encryption,
+            checksum=self.checksum,
+            scitag=self.scitag,
         )
 
     def destination_name(self, stream: int, number: int) -> str:

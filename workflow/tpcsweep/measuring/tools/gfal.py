@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.measuring.tools.tool import (
+    CHECKSUMS,
+    HTTP_LAYERS,
     Answers,
     Credentials,
     Place,
@@ -89,6 +91,8 @@ class GfalCopy(Program):
     authorizations = ("macaroons", "none")
     needs_tls = "gfal2 requests macaroons by https only"
     follows_in_clear = True
+    checksums = CHECKSUMS
+    layers = HTTP_LAYERS
     packages = ("gfal2-util-scripts", *_LIBRARIES)
     exit_codes: Mapping[int, str] = {
         2: "no such file",
@@ -113,8 +117,9 @@ class GfalCopy(Program):
         streams = ["-n", str(transfer.tcp_streams)] if transfer.tcp_streams > 1 else []
         # Without --copy-mode it falls back to push, then to streaming through the client.
         mode = ["--copy-mode", transfer.copy_mode]
+        checksum = ["--checksum-mode", "both", "--checksum", transfer.checksum] if transfer.verifying else []
         ends = transfer.url_for_mover(transfer.source), transfer.url_for_mover(transfer.destination)
-        return ["/usr/bin/gfal-copy", *mode, *streams, *ends]
+        return ["/usr/bin/gfal-copy", *mode, *streams, *checksum, *ends]
 
     def failure_reason(self, output: str) -> str:
         lines = [line for line in output.splitlines() if line.strip() and not line.startswith("Copying")]
@@ -130,6 +135,8 @@ class Gfal2(Worker):
     authorizations = GfalCopy.authorizations
     needs_tls = GfalCopy.needs_tls
     follows_in_clear = True
+    checksums = CHECKSUMS
+    layers = HTTP_LAYERS
     packages = ("python3-gfal2", *_LIBRARIES)
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
@@ -148,6 +155,8 @@ def _failure(gfal2: Any, context: Any, transfer: Transfer) -> str | None:
     options = context.transfer_parameters()
     if transfer.tcp_streams > 1:
         options.nbstreams = transfer.tcp_streams
+    if transfer.verifying:
+        options.set_checksum(gfal2.checksum_mode.both, transfer.checksum, "")
     try:
         context.filecopy(
             options, transfer.url_for_mover(transfer.source), transfer.url_for_mover(transfer.destination)

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
+from tpcsweep.common.connecting import HAPPY_EYEBALLS
 from tpcsweep.common.urls import unencrypted
 
 PATIENCE = 90.0
@@ -111,7 +112,8 @@ class Connections:
             writer.write("\r\n".join([*lines, "", ""]).encode() + body)
             while (head := parse_head(await _read(reader.readuntil(b"\r\n\r\n")))).status < 200:
                 pass  # an interim answer
-            async with contextlib.aclosing(head.pieces(reader)) as pieces:
+            body_follows = method != "HEAD"
+            async with contextlib.aclosing(head.pieces(reader) if body_follows else _nothing()) as pieces:
                 yield head, pieces
                 async for _ in pieces:  # the next answer must not start with leftovers
                     pass
@@ -131,7 +133,16 @@ class Connections:
         parts = urlsplit(server)
         tls, port = (None, 80) if unencrypted(server) else (self._tls, 443)
         async with asyncio.timeout(PATIENCE):
-            return await asyncio.open_connection(parts.hostname, parts.port or port, ssl=tls)
+            return await asyncio.open_connection(
+                parts.hostname, parts.port or port, ssl=tls, happy_eyeballs_delay=HAPPY_EYEBALLS
+            )
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    """Yield the pieces of an answer without a body."""
+    pieces: tuple[bytes, ...] = ()
+    for piece in pieces:
+        yield piece
 
 
 async def _read(reading: Awaitable[bytes]) -> bytes:

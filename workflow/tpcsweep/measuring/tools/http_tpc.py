@@ -4,8 +4,10 @@
 The protocol is "HTTP Third Party Copy" of the WLCG's DOMA group, as in XRootD 5. Standard library only.
 """
 
+import base64
 import json
 import re
+import string
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -15,6 +17,7 @@ from tpcsweep.measuring.tools.tool import Credentials, Transfer
 
 RIGHTS = {"source": "DOWNLOAD,LIST", "destination": "UPLOAD,LIST"}
 """Activities that a COPY to a new file in an existing folder needs; overwriting would need DELETE or MANAGE."""
+READING = ",DOWNLOAD"  # activity that the checksum of a destination file needs, too
 MACAROON_TYPE = {"Content-Type": "application/macaroon-request"}
 NO_DELEGATION = {"Credential": "none", "X-No-Delegate": "true"}
 """Headers that prevent GridSite delegation on all servers.
@@ -28,10 +31,14 @@ _FAILURE = b"failure:"
 _STRIPE_BYTES = re.compile(rb"^\s*Stripe Bytes Transferred:\s*(\d+)\s*$")
 
 
-def macaroon_request(role: str, credentials: Credentials) -> bytes:
-    """Return the body of a request for a macaroon of the end `role`, "source" or "destination"."""
+def macaroon_request(role: str, credentials: Credentials, *, verifying: bool = False) -> bytes:
+    """Return the body of a request for a macaroon of the end `role`, "source" or "destination".
+
+    With `verifying`, checksums of files can be requested with it.
+    """
     validity = f"PT{credentials.macaroon_hours}H"
-    return json.dumps({"caveats": [f"activity:{RIGHTS[role]}"], "validity": validity}).encode()
+    rights = RIGHTS[role] + (READING if verifying and role == "destination" else "")
+    return json.dumps({"caveats": [f"activity:{rights}"], "validity": validity}).encode()
 
 
 def parse_macaroon(answer: bytes | str) -> str:
@@ -52,7 +59,43 @@ def end_headers(transfer: Transfer) -> dict[str, str]:
     """Return the headers of a COPY that depend on its files."""
     _, header, passive = transfer.ends
     streams = {"X-Number-Of-Streams": str(transfer.tcp_streams)} if transfer.tcp_streams > 1 else {}
-    return {header: transfer.url_for_mover(passive), **streams}
+    # dCache and StoRM WebDAV compare checksums themselves; XRootD leaves that to the client.
+    verified = {"RequireChecksumVerification": "true"} if transfer.verifying else {}
+    names = ("SciTag", "TransferHeaderSciTag") if transfer.scitag is not None else ()
+    tags = dict.fromkeys(names, str(transfer.scitag))
+    return {header: transfer.url_for_mover(passive), **streams, **verified, **tags}
+
+
+def digest_request(checksum: str, token: str | None = None) -> dict[str, str]:
+    """Return the headers of a HEAD that asks for the checksum of a file (RFC 3230, 4.3.1)."""
+    return {"Want-Digest": checksum, **({"Authorization": f"Bearer {token}"} if token else {})}
+
+
+def digest_of(checksum: str, header: str) -> str | None:
+    """Return a checksum as hexadecimal digits, as a header `Digest` has it; None if it has none.
+
+    Servers write CRCs and adler32 with or without leading zeros, and MD5 in Base64 or hexadecimal digits.
+    """
+    values = (part.strip().partition("=") for part in header.split(","))
+    value = next((value for name, _, value in values if name.lower() == checksum), "")
+    digits = 32 if checksum == "md5" else 8
+    if value and len(value) <= digits and not set(value) - set(string.hexdigits):
+        return value.lower().rjust(digits, "0")
+    try:
+        return base64.b64decode(value, validate=True).hex() or None
+    except ValueError:
+        return None
+
+
+def digest_failure(checksum: str, source: str, destination: str) -> str | None:
+    """Return why the answers' headers `Digest` of both ends show no equal checksums; None if they do."""
+    found = {"source": digest_of(checksum, source), "destination": digest_of(checksum, destination)}
+    for end, value in found.items():
+        if value is None:
+            return f"{checksum} not verified: the {end} reports none"
+    if found["source"] == found["destination"]:
+        return None
+    return f"{checksum} differs: the source has {found['source']}, and the destination {found['destination']}"
 
 
 def common_headers(active: str | None = None, passive: str | None = None) -> dict[str, str]:

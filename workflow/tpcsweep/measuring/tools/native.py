@@ -8,20 +8,34 @@ import asyncio
 import resource
 import ssl
 import sys
+from collections.abc import Mapping
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
+from tpcsweep.common.connecting import tls_context
 from tpcsweep.measuring.tools.http import PATIENCE, REDIRECTIONS, Connections, HttpError
 from tpcsweep.measuring.tools.http_tpc import (
     MACAROON_TYPE,
     Progress,
     copy_headers,
+    digest_failure,
+    digest_request,
     failure,
     macaroon_request,
     parse_macaroon,
 )
-from tpcsweep.measuring.tools.tool import Answers, Credentials, OnMarker, Transfer, Worker, parse_transfer
+from tpcsweep.measuring.tools.tool import (
+    CHECKSUMS,
+    HTTP_LAYERS,
+    Answers,
+    Credentials,
+    OnMarker,
+    Transfer,
+    Worker,
+    parse_transfer,
+)
 
 
 class Native(Worker):
@@ -31,6 +45,9 @@ class Native(Worker):
     order = 3
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
+    checksums = CHECKSUMS
+    layers = HTTP_LAYERS
+    tags = True
 
     def worker(self, credentials: Credentials) -> list[str]:
         given = str(credentials.folder), credentials.authorization, str(credentials.macaroon_hours)
@@ -45,7 +62,7 @@ class Copier:
 
     def __init__(self, credentials: Credentials) -> None:
         """Load the certificates. Raises OSError if they cannot be used."""
-        plain, identified = (ssl.create_default_context(cafile=credentials.authority) for _ in range(2))
+        plain, identified = (tls_context(credentials.authority) for _ in range(2))
         if credentials.needed and not all(map(credentials.token_file, ("source", "destination"))):
             identified.load_cert_chain(credentials.certificate, credentials.key)
         self._connections, self._identified = Connections(plain), Connections(identified)
@@ -60,10 +77,13 @@ class Copier:
             tokens: list[str] = []
             if self._credentials.needed:
                 tokens = [
-                    self._credentials.token(role) or await self._macaroon(role, urljoin(url, "."))
+                    self._credentials.token(role) or await self._macaroon(role, urljoin(url, "."), transfer)
                     for role, url in zip(transfer.roles, (active, passive), strict=True)
                 ]
-            return await self._copied(active, copy_headers(transfer, *tokens), on_marker)
+            failed = await self._copied(active, copy_headers(transfer, *tokens), on_marker)
+            if failed or not transfer.verifying:
+                return failed
+            return await self._verified(transfer, dict(zip_longest(transfer.roles, tokens)))
         except TimeoutError:
             return f"{server} has not answered for {PATIENCE:.0f} s"
         except (HttpError, OSError, ValueError) as error:  # a ValueError of a redirection that is no URL
@@ -87,20 +107,36 @@ class Copier:
                     raise
             if not (target := head.redirection(url)):
                 return failure(head.status, head.reason, progress.last, head.headers)
-            first, url = url, target
-            if urlsplit(url).scheme not in {"https", urlsplit(first).scheme}:
-                raise HttpError(f"redirected to {urlsplit(url).scheme}, where a credential would be readable")
+            url = _safe_redirection(url, target)
         raise HttpError(f"redirected more than {REDIRECTIONS} times")
 
-    async def _macaroon(self, role: str, folder: str) -> str:
+    async def _verified(self, transfer: Transfer, tokens: Mapping[str, str | None]) -> str | None:
+        """Ask both ends for the checksum of the file; return why these are not equal, or None."""
+        ends = {"source": transfer.source, "destination": transfer.destination}
+        asked = [
+            self._digest(url, digest_request(transfer.checksum, tokens[end])) for end, url in ends.items()
+        ]
+        return digest_failure(transfer.checksum, *await asyncio.gather(*asked))
+
+    async def _digest(self, url: str, headers: dict[str, str]) -> str:
+        for _ in range(1 + REDIRECTIONS):
+            async with self._connections.request("HEAD", url, headers) as (head, _pieces):
+                if not (target := head.redirection(url)):
+                    return head.headers.get("digest", "")
+            url = _safe_redirection(url, target)
+        raise HttpError(f"redirected more than {REDIRECTIONS} times")
+
+    async def _macaroon(self, role: str, folder: str, transfer: Transfer) -> str:
         """Return the macaroon of an end's folder, which is requested once, and again after a failure."""
         task = self._macaroons.get((role, folder))
         if task is None or (task.done() and task.exception()):
-            task = self._macaroons[role, folder] = asyncio.create_task(self._fetched(role, folder))
+            task = self._macaroons[role, folder] = asyncio.create_task(
+                self._fetched(role, folder, transfer.verifying)
+            )
         return await asyncio.shield(task)
 
-    async def _fetched(self, role: str, folder: str) -> str:
-        body = macaroon_request(role, self._credentials)
+    async def _fetched(self, role: str, folder: str, verifying: bool) -> str:
+        body = macaroon_request(role, self._credentials, verifying=verifying)
         async with self._identified.request("POST", folder, MACAROON_TYPE, body) as (head, pieces):
             answer = b"".join([piece async for piece in pieces])
         try:
@@ -108,6 +144,14 @@ class Copier:
         except ValueError:
             text = answer.decode(errors="replace").strip()[:200]
             raise HttpError(f"{folder} gave no macaroon: HTTP {head.status} {head.reason}: {text}") from None
+
+
+def _safe_redirection(url: str, target: str) -> str:
+    """Return the URL to which `url` redirects. Raises HttpError if a credential would be readable there."""
+    scheme = urlsplit(target).scheme
+    if scheme not in {"https", urlsplit(url).scheme}:
+        raise HttpError(f"redirected to {scheme}, where a credential would be readable")
+    return target
 
 
 async def serve_orders(copier: Copier) -> None:

@@ -16,9 +16,12 @@ from typing import Any, Literal
 
 from tpcsweep.common import processes
 from tpcsweep.common.installation import PACKAGE
+from tpcsweep.deploying.xrootd.server_config import CHECKSUMS as CHECKSUMS
 
 Place = Literal["client", "source", "destination"]
 """Place of a tool's processes: the client, or a side's only origin, with its network and CPU quota."""
+
+Protocol = Literal["https", "root", "gridftp", "iperf3"]
 
 OnMarker = Callable[[int], None]
 """Function that is called with the bytes of a transfer so far, at each performance marker."""
@@ -26,6 +29,9 @@ OnMarker = Callable[[int], None]
 ANONYMOUS = "anonymous"  # name of a file in a credentials folder that marks servers without authorization
 LONGEST = 300
 """Most characters of a failure, so that a pipe writes a line at once and threads do not mix lines."""
+FILES = ("memory_to_memory", "memory_to_disk", "disk_to_disk")
+HTTP_LAYERS = (*FILES, "mirage")
+"""Layers of tools that never open a file themselves."""
 READY = {"ready": True}
 
 
@@ -67,6 +73,8 @@ class Transfer:
     destination_file: str = ""  # path of the file on the destination's origins, for tools that bypass XRootD
     stream: int = 0  # number of the cell's stream, from 0
     encryption: str = "usual"  # value of the parameter `encryption`
+    checksum: str = "none"  # value of the parameter `checksum`
+    scitag: int | None = None  # value of the parameter `scitag`
 
     @property
     def ends(self) -> tuple[str, str, str]:
@@ -79,6 +87,11 @@ class Transfer:
     def roles(self) -> tuple[str, str]:
         """Sides of the end that gets the COPY and of the other end."""
         return ("destination", "source") if self.copy_mode == "pull" else ("source", "destination")
+
+    @property
+    def verifying(self) -> bool:
+        """Whether checksums of source and destination are compared."""
+        return self.checksum != "none"
 
     @property
     def asked(self) -> tuple[str, str]:
@@ -115,19 +128,24 @@ class Tool(ABC):
     order: int = 100
     """Place in lists of tools: lower ones come first, equal ones by name."""
     place: Place = "client"
-    protocol: Literal["https", "root", "gridftp", "iperf3"] = "https"
+    protocol: Protocol = "https"
     """Protocol to the servers. XRootD speaks https and root; other servers are `services`."""
     copy_modes: Sequence[str] = ("pull", "push")
-    layers: Sequence[str] = ("memory_to_memory", "memory_to_disk", "disk_to_disk")
+    layers: Sequence[str] = FILES
     most_connections: tuple[int, str] | None = None
     """Most TCP connections inside a transfer, with the reason, or None for XRootD's HTTP limits."""
     encryptions: Sequence[str] = ("tls",)
     """Supported encryptions in addition to `usual`, which means the first of them."""
     authorizations: Sequence[str] = ("macaroons",)  # supported authorizations in addition to `usual`
+    checksums: Sequence[str] = ()
+    """Supported checksums in addition to `none`: the tool compares those of source and destination."""
+    tags: bool = False  # whether its COPY carries a SciTag
     needs_tls: str | None = None
     """Reason why its data must be encrypted if servers require credentials, or None."""
     follows_in_clear = False
     """Whether it follows a redirection from https to http, and shows a token there."""
+    own_release: bool = False
+    """Whether its program may be of a release of XRootD that tpcsweep provides (`obtaining.obtain_client`)."""
     extra: str | None = None
     """Name in `common.extras.EXTRAS` that installs the tool, or None if set-up always installs it."""
     packages: Sequence[str] = ()  # Debian packages of the tool, by their names in any release

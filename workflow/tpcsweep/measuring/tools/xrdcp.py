@@ -11,11 +11,11 @@ The data are not encrypted, as is usual with this protocol; they use less CPU fo
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tpcsweep.measuring.tools.tool import Credentials, Program, Transfer, first_line
+from tpcsweep.measuring.tools.tool import CHECKSUMS, Credentials, Program, Protocol, Transfer, first_line
 
 ONE_TOO_MANY = (5, 6, 7)
 """Release before which xrdcp requested one connection too many from a destination (xrootd issue 2164)."""
@@ -26,10 +26,11 @@ class Xrdcp(Program):
 
     name = "xrdcp"
     order = 6
-    protocol = "root"
-    copy_modes = ("pull",)
-    encryptions = ("none",)
-    authorizations = ("none",)
+    protocol: Protocol = "root"
+    copy_modes: Sequence[str] = ("pull",)
+    encryptions: Sequence[str] = ("none",)
+    authorizations: Sequence[str] = ("none",)
+    checksums: Sequence[str] = CHECKSUMS
     most_connections = (15, "the limit of xrdcp --streams")
     """Data connections; one more carries requests.
     Sources: xrdcp(1); XRootD configuration reference, ofs.tpc streams."""
@@ -57,7 +58,9 @@ class Xrdcp(Program):
     def _command(self, options: list[str], transfer: Transfer, source: str, fewer: int = 0) -> list[str]:
         # One more connection carries requests, and without streams also the data.
         streams = ["--streams", str(transfer.tcp_streams - fewer)] if transfer.tcp_streams > 1 else []
-        return ["/usr/bin/xrdcp", "--nopbar", *options, *streams, source, _root_url(transfer.destination)]
+        checksum = ["--cksum", transfer.checksum] if transfer.verifying else []
+        how = ["--nopbar", *options, *streams, *checksum]
+        return ["/usr/bin/xrdcp", *how, source, _root_url(transfer.destination)]
 
     def failure_reason(self, output: str) -> str:
         return super().failure_reason(output.replace("\0", ""))  # a server's message ends with a zero byte

@@ -13,7 +13,18 @@ from tpcsweep.testbeds.endpoints.pairs import Site
 from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.rules import Rule, allowed_values, at_most, broken, everywhere, known_word, rounded
 
-ABLE = ("gfal-copy", "gfal2", "curl", "native", "xrdcp", "davix-put", "davix-get", "xrdcp-direct")
+ABLE = (
+    "gfal-copy",
+    "gfal2",
+    "curl",
+    "native",
+    "xrdcp-http",
+    "xrdcp",
+    "davix-put",
+    "davix-get",
+    "xrdcp-direct",
+)
+BOTH_LOGINS = ("curl", "native", "xrdcp-http")  # tools that show each end its own credential
 PAIR = ("pair", *LINK)
 """Coordinates of a pair."""
 ENDS = {"client": "two servers", "source": "a local source", "destination": "a local destination"}
@@ -27,8 +38,10 @@ def check(study: SweepStudy) -> list[Problem]:
 
     def one_login(tool: str, *at: str) -> str | None:
         pair = testbed.find(*at)
-        shared = tool in ("curl", "native") or pair is None or pair.name not in mixed
-        return None if shared else f"curl or native: {tool} shows the same credential to both ends"
+        shared = tool in BOTH_LOGINS or pair is None or pair.name not in mixed
+        return (
+            None if shared else f"{' or '.join(BOTH_LOGINS)}: {tool} shows the same credential to both ends"
+        )
 
     def one_protocol(tool: str, *at: str) -> str | None:
         if tool not in ABLE or not (pair := testbed.find(*at)):

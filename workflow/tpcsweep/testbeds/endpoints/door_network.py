@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network to a door: names, connections, and the certificate of its server."""
 
-import contextlib
 import datetime
 import socket
 import ssl
@@ -12,6 +11,7 @@ from urllib.parse import SplitResult
 
 from cryptography import x509
 
+from tpcsweep.common.connecting import connect, tls_context
 from tpcsweep.common.urls import PORTS, ROOT_PORT
 from tpcsweep.testbeds.endpoints.local import LOCAL
 
@@ -24,6 +24,8 @@ class Secured(NamedTuple):
     version: str
     ends: datetime.datetime
     """End of the server's certificate."""
+    refused: str
+    """Why Python 3.13 and later would refuse it, unless a program relaxes VERIFY_X509_STRICT; "" if they do not."""
 
 
 def port(where: SplitResult) -> int:
@@ -40,11 +42,11 @@ def resolved(where: SplitResult) -> str:
 
 def connected(where: SplitResult) -> str:
     """Return the shortest of three connection times, which is a round trip and the server's accept."""
-    host, number = where.hostname, port(where)
+    host, number = where.hostname or "", port(where)
     best = float("inf")
     for _ in range(3):
         began = time.perf_counter()
-        with contextlib.closing(socket.create_connection((host, number), CONNECT_SECONDS)):
+        with connect(host, number, CONNECT_SECONDS):
             best = min(best, time.perf_counter() - began)
     return f"{1000 * best:.1f} ms"
 
@@ -53,10 +55,23 @@ def secured(where: SplitResult, authority: Path) -> Secured:
     """Verify the server's certificate and its name. Raises OSError, and LookupError for URLs without TLS."""
     if where.scheme != "https":
         raise LookupError("https:// only")
-    host, tls = where.hostname or "", ssl.create_default_context(cafile=str(authority))
+    host, tls = where.hostname or "", tls_context(authority)
     with (
-        socket.create_connection((host, port(where)), CONNECT_SECONDS) as plain,
+        connect(host, port(where), CONNECT_SECONDS) as plain,
         tls.wrap_socket(plain, server_hostname=host) as connection,
     ):
         certificate = x509.load_der_x509_certificate(connection.getpeercert(binary_form=True) or b"")
-        return Secured(connection.version() or "", certificate.not_valid_after_utc)
+        version = connection.version() or ""
+    return Secured(version, certificate.not_valid_after_utc, _refused_strictly(host, port(where), authority))
+
+
+def _refused_strictly(host: str, number: int, authority: Path) -> str:
+    strict = ssl.create_default_context(cafile=str(authority))
+    strict.verify_flags |= ssl.VERIFY_X509_STRICT
+    try:
+        with connect(host, number, CONNECT_SECONDS) as plain, strict.wrap_socket(plain, server_hostname=host):
+            return ""
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except OSError:  # it has just answered, so that this is no fault of the certificate
+        return ""

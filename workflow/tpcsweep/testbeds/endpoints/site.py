@@ -278,6 +278,10 @@ class EndpointsSite:
     def copies(self) -> None:
         """Return None, as XRootD's monitoring is not sent to users."""
 
+    def flow_tags(self) -> Counter[int]:
+        """Return nothing: servers elsewhere announce their flows to their sites."""
+        return Counter()
+
     def settle(self) -> None:
         """Delete the cell's remaining files, after servers have noticed that the client is gone."""
         done = sum(1 for span in self.spans if span.size)

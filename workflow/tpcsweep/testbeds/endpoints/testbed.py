@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -18,11 +19,14 @@ from tpcsweep.common import processes, signals
 from tpcsweep.common.numbers import counted, json_number
 from tpcsweep.common.urls import MadeFolder, door_of
 from tpcsweep.data.cell_result import CellResult, Summary
+from tpcsweep.deploying.xrootd.obtaining import obtain_client
+from tpcsweep.deploying.xrootd.releases import ReleaseError
 from tpcsweep.measuring import cell, provenance
 from tpcsweep.measuring.client.client_process import ClientError, process_channel
 from tpcsweep.measuring.tools.http_tpc import copy_headers
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Credentials, Transfer
+from tpcsweep.measuring.tools.xrdcp_http import link_client
 from tpcsweep.sweeps.parameters import DeploymentParameters, Parameters
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.sweep import Measurement
@@ -42,7 +46,7 @@ from tpcsweep.testbeds.interface import Finding, Request, TeardownError
 
 TRIAL = "trial"
 """Name of a file of one byte, by which a deployment tries its rights."""
-EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
+EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError, ReleaseError)
 
 
 def require(_settings: Endpoints) -> None:
@@ -108,6 +112,7 @@ def _opened(
                 doors[role].delete(folder.file(TRIAL))
         home = private / "client"
         home.mkdir()
+        xrdcp = _client_release(home, request)
         log = undo.enter_context((request.logs / f"stderr.{client}.log").open("wb"))
         command = [sys.executable, "-m", "tpcsweep.measuring.client", str(private), str(home)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
@@ -127,10 +132,19 @@ def _opened(
             max_streams=settings.most_streams(pair),
             stage=request.stage,
             rtt_idle=math.nan if pair.rtt is None else pair.rtt,
-            provenance=_provenance(request.tools, pair, doors, others),
+            provenance=_provenance(request.tools, pair, doors, others, xrdcp),
         )
         undo.callback(site.close)
         yield site
+
+
+def _client_release(home: Path, request: Request) -> dict[str, str]:
+    """Give the client a release whose xrdcp copies by HTTP if a tool needs it; return its version, for provenance."""
+    if not any(TOOLS[tool].own_release for tool in request.tools):
+        return {}
+    release = obtain_client(request.stage)
+    link_client(home, release)
+    return {"xrdcp": release.client_version()}
 
 
 def _other_runs(doors: Mapping[str, Doors], pair: EndpointPair, entry: ledger.Entry) -> list[str]:
@@ -219,7 +233,11 @@ def _cleared(doors: dict[str, Doors], entry: ledger.Entry, _kind: object, error:
 
 
 def _provenance(
-    tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors], others: list[str]
+    tools: Iterable[str],
+    pair: EndpointPair,
+    doors: dict[str, Doors],
+    others: list[str],
+    xrdcp: Mapping[str, str],
 ) -> dict[str, Any]:
     described, hosts = {}, {}
     for role, door in doors.items():
@@ -235,7 +253,7 @@ def _provenance(
     return {
         **provenance.machine(),
         "hosts": {"local": provenance.settings()},
-        "software": provenance.software(tools),
+        "software": {**provenance.software(tools), **xrdcp},
         "nodes": hosts,
         "endpoints": {
             **described,

@@ -201,12 +201,13 @@ class _End:
 
     def _secured(self, where: SplitResult) -> str:
         """Verify the server's certificate against the CAs, and return its expiry date."""
-        version, ends = door_network.secured(where, self.credentials.authority)
+        version, ends, refused = door_network.secured(where, self.credentials.authority)
         clock = usability.own_clock()
         period = validity.Period("the server's certificate", None, ends)
         if why := validity.invalid(period, clock, CERTIFICATE_DAYS * 86400):
             raise UnusableEndpointError(f"{why}. Fix: ask its administrators")
-        return f"{version}, valid until {validity.shown(ends)}"
+        strict = f"; curl accepts it, and Python 3.13 does not (VERIFY_X509_STRICT): {refused}"
+        return f"{version}, valid until {validity.shown(ends)}{strict if refused else ''}"
 
     def _opened(self) -> str:
         credentials, url = self.credentials, self.urls[0]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from tpcsweep.common.connecting import connect, tls_context
 from tpcsweep.common.urls import NewFolder, OwnFile, door_of, holds_own_folder, shown, unencrypted
 from tpcsweep.measuring.tools.http import REDIRECTIONS, Head, HttpError, parse_head
 from tpcsweep.measuring.tools.http_tpc import BUSY, Progress, pause_seconds, wish
@@ -88,7 +89,7 @@ class HttpDoors(Doors):
         """Raise OSError for unusable certificates."""
         self.credentials, self.role = credentials, role
         self.on_pause: Callable[[str, float], object] = pauses.ask
-        self.tls = ssl.create_default_context(cafile=str(credentials.authority))
+        self.tls = tls_context(credentials.authority)
         if credentials.needed and not credentials.token_file(role):
             self.tls.load_cert_chain(credentials.certificate, credentials.key)
 
@@ -163,14 +164,13 @@ class HttpDoors(Doors):
     def _sent(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> Answer:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
-        connection = (
-            http.client.HTTPSConnection(host, port, timeout=PATIENCE, context=self.tls)
-            if parts.scheme == "https"
-            else http.client.HTTPConnection(host, port, timeout=PATIENCE)
-        )
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(host, port, timeout=PATIENCE)
         try:
             try:
-                connection.connect()
+                connection.sock = connect(host, connection.port, PATIENCE)
+                if parts.scheme == "https":
+                    connection.sock = self.tls.wrap_socket(connection.sock, server_hostname=host)
             except OSError as error:
                 raise UnsentError(_reason(error)) from None
             try:

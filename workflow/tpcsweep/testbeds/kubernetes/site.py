@@ -8,6 +8,7 @@ import math
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -248,6 +249,10 @@ class KubernetesSite(ServerSite):
 
     def copies(self) -> list[Copy]:
         return self.inbox.copies()
+
+    def flow_tags(self) -> Counter[int]:
+        """Return nothing: servers elsewhere announce their flows to their sites."""
+        return Counter()
 
     def settle(self) -> None:
         """End copies that outlast their client, and remove the arrived files.

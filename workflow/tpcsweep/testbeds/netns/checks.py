@@ -11,7 +11,14 @@ import psutil
 from tpcsweep.deploying.linux import rootless
 from tpcsweep.deploying.linux.cgroups import FEWEST_CORES
 from tpcsweep.deploying.paths.network_path import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
-from tpcsweep.deploying.xrootd.releases import ReleaseError, known_releases, release_in
+from tpcsweep.deploying.xrootd.releases import (
+    FIRST_MIRAGE,
+    HTTP_CLIENT,
+    ReleaseError,
+    known_releases,
+    release_in,
+    version_number,
+)
 from tpcsweep.sweeps.problems import Problem, suggest
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.units import CORES, RATE, RTT, SIZE, show
@@ -103,6 +110,15 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
                 return f"an installed release (releases in {file}): {error}"
         return None
 
+    def mirage(value: str, release: str) -> str | None:
+        # A site's own release is known when its servers start.
+        older = release not in testbed.own_releases and version_number(release) < FIRST_MIRAGE
+        if value == "mirage" and older:
+            return (
+                f"others with xrootd {release}: mirage needs {HTTP_CLIENT}, or another release from 6.2.0 on"
+            )
+        return None
+
     def layer(value: str) -> str | None:
         disk = f"network or memory_to_memory: {testbed.disk} (disk in {file})"
         if "disk" in value and machine.disk_kind in IN_MEMORY:
@@ -129,5 +145,6 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
         known_word("congestion_control", machine.congestion_controls),
         Rule(("xrootd",), xrootd),
         Rule(("layer",), layer),
+        Rule(("layer", "xrootd"), mirage),
         Rule(("file_size", "streams", "source_content", "layer"), files),
     ]

@@ -147,6 +147,8 @@ class NamespaceServers:
     tools: Sequence[Tool]
     streams: int  # the largest number of streams of a cell
     authorization: str
+    mirage: bool = False  # whether files have no content
+    marking: bool = False  # whether servers announce flows by their SciTags
     _up: bool = False  # whether all have answered: a server that crashes from then on is a fault
 
     def start(self) -> None:
@@ -171,7 +173,7 @@ class NamespaceServers:
             servers = {server.place: server for server in side.servers}
             redirector = side.redirector.place if side.redirector else None
             origins = [origin.place for origin in side.origins]
-            for probe in serving.probes(redirector, origins, partial(self._get, name, context)):
+            for probe in serving.probes(redirector, origins, partial(self._get, name, context), self.mirage):
                 self._wait(probe, servers[probe.place], seconds)
         self._up = True
 
@@ -193,7 +195,14 @@ class NamespaceServers:
         os.chown(server.folder, *owner())
         root = any(tool.protocol == "root" for tool in self.tools)
         pull = self.release.command("xrdcp") if root else None
-        text = xrootd.configuration(server, self.credentials, pull, authorization=self.authorization)
+        text = xrootd.configuration(
+            server,
+            self.credentials,
+            pull,
+            authorization=self.authorization,
+            mirage=self.mirage,
+            marking=self.marking,
+        )
         (server.folder / "xrootd.cfg").write_text(text)
 
     def _run(self, server: Server, program: str) -> None:

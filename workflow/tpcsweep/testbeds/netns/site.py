@@ -4,9 +4,11 @@
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from tpcsweep.common import processes
@@ -16,8 +18,9 @@ from tpcsweep.deploying.linux.cgroups import Cgroup
 from tpcsweep.deploying.linux.namespaces import call_in_namespace, namespace_command
 from tpcsweep.deploying.paths.link import Link
 from tpcsweep.deploying.paths.network_path import PathError
+from tpcsweep.deploying.xrootd.flows import Flows
 from tpcsweep.deploying.xrootd.monitoring import Copy, Monitor
-from tpcsweep.deploying.xrootd.server_config import READY_FILE
+from tpcsweep.deploying.xrootd.server_config import EXPORT, READY_FILE
 from tpcsweep.measuring.client.client_process import Client, Event
 from tpcsweep.measuring.machine import Machine
 from tpcsweep.measuring.sampler import LocalTargets, Sampler
@@ -25,7 +28,7 @@ from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Place
 from tpcsweep.measuring.transfer_files import Arrival, Arrivals, add_source, drop_page_cache
 from tpcsweep.testbeds.netns import topology
-from tpcsweep.testbeds.netns.namespace_servers import NamespaceServers
+from tpcsweep.testbeds.netns.namespace_servers import NamespaceServers, owner
 from tpcsweep.testbeds.node import serving
 from tpcsweep.testbeds.node.program_counters import Files, Interfaces, Network, PathDrops, Programs, Target
 from tpcsweep.testbeds.node.server_site import ServerSite
@@ -109,9 +112,11 @@ class NetnsSite(ServerSite):
     counters: Counters
     arrivals: Arrivals
     monitor: Monitor
+    flows: Flows | None  # if servers announce flows
     commands: Commands
     servers: NamespaceServers
     reads_disk: bool  # whether the source's files are on a disk
+    mirage: bool  # whether the source's server invents the content of files
 
     def client_of(self, tool: str) -> Client:
         return self.clients[TOOLS[tool].place]
@@ -128,12 +133,29 @@ class NetnsSite(ServerSite):
         the first would read a common file from memory.
         """
         folder = self.sides["src"].files
+        if self.mirage:
+            return self._invent_source(size)
         if not self.reads_disk:
-            return add_source(folder, size, content)
+            return self._add_source(folder, size, content)
         for stream in range(streams):
-            add_source(folder, size, content, f".{stream}")
+            self._add_source(folder, size, content, f".{stream}")
         drop_page_cache(folder)
         return f"{content}.{size}.{{stream}}"
+
+    def _invent_source(self, size: int) -> str:
+        """Create an empty file on the source's server and set its size, by the root protocol."""
+        [origin] = self.sides["src"].origins
+        name, server = f"mirage.{size}", f"root://{origin.place}"
+        path = f"{EXPORT}/{name}"
+        created = ["xrdcp", "--force", "--silent", "-", f"{server}/{path}"]
+        for command in (created, ["xrdfs", server, "truncate", path, f"{size}"]):
+            self.commands.run(namespace_command(f"{self.prefix}-{origin.name}", command))
+        return name
+
+    def _add_source(self, folder: Path, size: int, content: str, suffix: str = "") -> str:
+        name = add_source(folder, size, content, suffix)
+        os.chown(folder / name, *owner())  # a server keeps checksums in attributes of its own files
+        return name
 
     def received(self, event: Event) -> Arrival:
         """Remove the destination file of an ended transfer, and return its arrival.
@@ -149,6 +171,9 @@ class NetnsSite(ServerSite):
 
     def copies(self) -> list[Copy]:
         return self.monitor.copies()
+
+    def flow_tags(self) -> Counter[int]:
+        return self.flows.tags() if self.flows else Counter()
 
     def settle(self) -> None:
         """End copies that continue after the client has stopped, and remove arrived files.

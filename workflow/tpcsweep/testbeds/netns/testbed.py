@@ -27,14 +27,16 @@ from tpcsweep.deploying.paths.udp_looks import verify_link
 from tpcsweep.deploying.paths.verification import FoundPath
 from tpcsweep.deploying.xrootd import credentials
 from tpcsweep.deploying.xrootd import server_config as xrootd
+from tpcsweep.deploying.xrootd.flows import Flows
 from tpcsweep.deploying.xrootd.monitoring import Monitor
-from tpcsweep.deploying.xrootd.obtaining import obtain
+from tpcsweep.deploying.xrootd.obtaining import obtain, obtain_client
 from tpcsweep.deploying.xrootd.releases import ReleaseError
 from tpcsweep.measuring import provenance
 from tpcsweep.measuring.cell import measure as measure
 from tpcsweep.measuring.client.client_process import Client, ClientError, process_client
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Place
+from tpcsweep.measuring.tools.xrdcp_http import link_client
 from tpcsweep.measuring.transfer_files import (
     Arrivals,
     DestinationFiles,
@@ -43,7 +45,7 @@ from tpcsweep.measuring.transfer_files import (
     reserve_memory,
     write_through,
 )
-from tpcsweep.sweeps.parameters import parameters_by_sysctl
+from tpcsweep.sweeps.parameters import WITHOUT_FILES, parameters_by_sysctl
 from tpcsweep.testbeds.interface import Request, TeardownError
 from tpcsweep.testbeds.netns import namespace_servers, ownership, requirements, topology
 from tpcsweep.testbeds.netns.namespace_servers import DeploymentError, DeploymentProcesses, NamespaceServers
@@ -149,6 +151,8 @@ class _Deployment:
         # Under the machine's lock, because a build uses all CPUs and would disturb measurements.
         self.release = obtain(self.wanted.xrootd, settings.own_releases, request.stage)
         xrootd.require_recent(self.release)
+        needed = any(TOOLS[tool].own_release for tool in request.tools)
+        self.client_release = obtain_client(request.stage) if needed else None
         self.owner = namespace_servers.owner()
 
     @processes.readable_umask()
@@ -161,16 +165,18 @@ class _Deployment:
         verified = time.monotonic()
         secrets = self.folder / "credentials"
         tools = [TOOLS[tool] for tool in self.request.tools]
-        root = any(tool.protocol == "root" for tool in tools)
+        mirage = self.wanted.layer == "mirage"
+        root = mirage or any(tool.protocol == "root" for tool in tools)
         addresses = [server.address for side in sides.values() for server in side.servers]
         credentials.create_credentials(secrets, addresses, self.owner, root)
         on_disk = ON_DISK.get(self.wanted.layer, ())
         for name, side in sides.items():
             self._storage(side.files, disk=name in on_disk)
         monitor, arrivals = self._monitor(sides), self._arrivals(sides)
+        marking = self.wanted.scitag is not None
         streams, authorization = self.request.streams, self.wanted.authorization
         started = NamespaceServers(
-            self.processes, sides, secrets, self.release, tools, streams, authorization
+            self.processes, sides, secrets, self.release, tools, streams, authorization, mirage, marking
         )
         started.start()
         if "dst" not in on_disk and self.request.arriving:  # while the servers start
@@ -194,9 +200,11 @@ class _Deployment:
             counters=counters,
             arrivals=arrivals,
             monitor=monitor,
+            flows=self._flows(sides) if marking else None,
             commands=self.commands,
             servers=started,
             reads_disk="src" in on_disk,
+            mirage=mirage,
             provenance=self._provenance(sides, groups, link, measured, seconds),
             rtt_idle=measured.rtt.median,
             bandwidth_found=measured.bandwidth,
@@ -274,10 +282,18 @@ class _Deployment:
         self.opened.callback(monitor.close)
         return monitor
 
+    def _flows(self, sides: Sides) -> Flows:
+        names = [self.processes.name(name) for side in sides.values() for name in side.names]
+        flows = Flows(socket_inside(name, socket.AF_INET, socket.SOCK_DGRAM) for name in names)
+        self.opened.callback(flows.close)
+        return flows
+
     def _client(self, node: str, secrets: Path) -> Client:
         elsewhere = node != "client"
         home = self.folder / "nodes" / (f"client.{node}" if elsewhere else node)
         home.mkdir(mode=0o700)
+        if self.client_release:
+            link_client(home, self.client_release)
         command = [sys.executable, "-m", "tpcsweep.measuring.client", str(secrets), str(home)]
         return process_client(
             self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere)
@@ -285,7 +301,7 @@ class _Deployment:
 
     def _arrivals(self, sides: Sides) -> Arrivals:
         """Count bytes of arrived files, or without files those of the destination's connections."""
-        if self.wanted.layer != "network":
+        if self.wanted.layer not in WITHOUT_FILES:
             first = FirstBytes(sides["dst"].files)
             self.opened.callback(first.close)
             return DestinationFiles(sides["dst"].files, first)
@@ -303,6 +319,8 @@ class _Deployment:
         seconds: dict[str, float],
     ) -> dict[str, Any]:
         machine = provenance.machine()
+        software = provenance.software(self.request.tools)
+        software |= {"xrdcp": self.client_release.client_version()} if self.client_release else {}
         quotas: dict[str, dict[str, float] | None] = {}
         for name, side in sides.items():
             limited = [quota for origin in side.names if (quota := groups[origin].quota())]
@@ -312,7 +330,7 @@ class _Deployment:
             **machine,
             "hosts": {"local": provenance.settings()},
             "nodes": {"source": machine["host"], "destination": machine["host"]},
-            "software": provenance.software(self.request.tools),
+            "software": software,
             "xrootd": self.release.describe(),
             "deployment": self.folder.name,
             "path": {"measured": measured.to_dict(), **link.describe()},

@@ -111,16 +111,19 @@ def accepts(plain: socket.socket, address: str, port: int) -> bool:
 
 
 def probes(
-    redirector: str | None, origins: Iterable[str], get: Callable[[str], tuple[int, str]]
+    redirector: str | None,
+    origins: Iterable[str],
+    get: Callable[[str], tuple[int, str]],
+    empty: bool = False,
 ) -> Iterator[ReadinessProbe]:
     """Yield the probes of a side: each origin delivers, and the redirector redirects to every origin.
 
-    Servers are given by address and port; `get` requests the ready file from them.
+    Servers are given by address and port; `get` requests the ready file from them. `empty` servers have no files.
     """
     missing = set(origins)
 
     def delivers(place: str) -> Callable[[], bool]:
-        return lambda: get(place)[0] == http.client.OK
+        return lambda: get(place)[0] == (http.client.NOT_FOUND if empty else http.client.OK)
 
     def complete() -> bool:
         missing.discard(get(redirector or "")[1])

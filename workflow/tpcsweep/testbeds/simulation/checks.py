@@ -58,6 +58,8 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
     assert most is not None
 
     def layer(value: str) -> str | None:
+        if value == "mirage":
+            return f"network or memory_to_memory: {file} has no cost of invented files"
         rates = {"disk_read_rate": physics.disk_read_rate, "disk_write_rate": physics.disk_write_rate}
         used = zip(rates.items(), DISKS.get(value, (False, False)), strict=True)
         lacking = [name for (name, rate), on_disk in used if on_disk and rate.value is None]
