@@ -181,6 +181,20 @@ class History(TypedDict):
     span: list[float]  # of all cells' ratios
 
 
+class LinkMatrix(TypedDict):
+    """Links of a mesh at their best settings; columns have one value for each link."""
+
+    sources: list[str]
+    destinations: list[str]
+    sends: list[str]  # mark of each source's verdict, or ""
+    receives: list[str]
+    source: list[int]  # place of each link's source
+    destination: list[int]
+    value: Texts  # throughput, Gbit/s
+    mark: list[str]  # of the link's verdict, or ""
+    text: list[str]  # lines about the link
+
+
 class PageData(TypedDict):
     views: list[View]
     states: list[str]  # of cells and settings; the last one is that of a setting outside of the sweep
@@ -195,4 +209,5 @@ class PageData(TypedDict):
     series: Series
     transfers: Transfers
     plans: Plans | None
+    links: LinkMatrix | None
     again: Again | None
