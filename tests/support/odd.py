@@ -19,12 +19,6 @@ STRANGE = ["<b>bold</b> & 'co'", "$\\frac{1}$ 5 % of_a #1", "速度 🚀", "x" *
 """Words with signs of HTML and TeX, signs that no font here has, and a long one."""
 Axes = Mapping[str, Sequence[Value]]
 FOUR: Axes = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
-MESH: Axes = {
-    "source": ["A", "B", "C"],
-    "destination": ["A", "B", "C", "D"],
-    "streams": [1, 4],
-    "repetition": [1],
-}
 _ONE: Axes = {"rtt": [5.0], "streams": [1], "repetition": [1]}
 _FIGURES = ("throughput", "throughput_low", "throughput_high")
 _RATES = "day,kind,gbps\n2026-01-05,True,1\n2026-01-05,False,0.5\n2026-01-12,True,2\n2026-01-12,False,0\n"
@@ -84,7 +78,6 @@ ODD: Mapping[str, Callable[[Path], None]] = {
     "fifty words": partial(_measured, {"tool": [f"tool-{n}" for n in range(50)], "repetition": [1]}),
     "dates": partial(_imported, day="day"),
     "truths": partial(_imported, kind="kind", change=lambda summary: summary.assign_coords(kind=[True, False])),
-    "mesh": partial(_measured, MESH, missing=[{"source": site, "destination": site} for site in MESH["source"]]),
     "unlimited": partial(_measured, {"cores": [1.0, 2.0, None], "repetition": [1, 2]}),
     "simulated": _simulated,
     "imported without axes": _imported,

@@ -15,7 +15,7 @@ EXIT_CODES = {"reached": 0, "not reached": 1, "not decided": 3}
 
 @click.command()
 @results_or_file
-@click.argument("table", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="GOALS.csv")
+@click.argument("table", type=click.Path(path_type=Path), metavar="GOALS.csv")
 @as_json
 def goals(results: Path, table: Path, as_json: bool) -> None:
     """Judge whether the links of a mesh reach their goals.

@@ -26,7 +26,7 @@ from tpcsweep.cli.options import (
 )
 @click.option(
     "--goals",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path),
     metavar="GOALS.csv",
     help="Rates that the links of a mesh must reach, with the columns source, destination and Gbit/s.",
 )

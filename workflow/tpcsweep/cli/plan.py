@@ -71,7 +71,7 @@ def _options() -> list[click.Option]:
 )
 @click.option(
     "--names",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path),
     metavar="FILE.csv",
     help="With --format: storage of each site, with the columns site and storage: URLs for FTS, RSEs for Rucio.",
 )
@@ -118,7 +118,7 @@ def plan(
         given[name] = value
     if transfer_format or names:
         if output is not None:
-            raise click.UsageError("-o: not with --format, which prints to the terminal")
+            raise click.ClickException("-o: not with --format, which prints to the terminal")
         _print_settings(transfer_format, names, results if recommend else None, given)
         return
     question = {"target": target, **given}
@@ -146,13 +146,13 @@ def _print_settings(
 ) -> None:
     """Print the settings of a mesh's links for a transfer service."""
     if results is None or transfer_format is None:
-        raise click.UsageError("--format, --names: use --recommend --format with RESULTS of a mesh.")
+        raise click.ClickException("--format, --names: use --recommend --format with RESULTS of a mesh.")
     if unknown := given.keys() - {"rtt", "bandwidth"}:
-        raise click.UsageError(
+        raise click.ClickException(
             f"--format: only with --rtt and --bandwidth, not {', '.join(sorted(unknown))}."
         )
     if transfer_format == "fts" and names is None:
-        raise click.UsageError(
+        raise click.ClickException(
             "--format fts: needs --names FILE.csv, because links of FTS have URLs of storages."
         )
     from tpcsweep.analysis.links import handing_over

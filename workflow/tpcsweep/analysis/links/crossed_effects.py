@@ -14,6 +14,7 @@ Where TCP's window binds, throughput falls as 1/RTT. If RTTs are known, the mean
 and then a falling line in log RTT, if the Bayesian information criterion prefers that.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,13 +152,11 @@ def _fit(
         spread[place] = np.exp(parameters)
         return *mixed_model(logs, variances, covariates, used, spread), spread
 
-    bounds = [(np.log(_SMALLEST), np.log(_LARGEST))] * len(place)
-    found = optimize.minimize(
-        lambda parameters: solved(parameters)[0],
-        np.full(len(place), np.log(start)),
-        method="L-BFGS-B",
-        bounds=bounds,
-    )
+    def criterion(parameters: Floats) -> float:
+        return float(solved(parameters)[0])
+
+    bounds = [(math.log(_SMALLEST), math.log(_LARGEST))] * len(place)
+    found = optimize.minimize(criterion, [math.log(start)] * len(place), method="L-BFGS-B", bounds=bounds)
     _, plain, estimates, covariance, spread = solved(found.x)
     fixed, sources, destinations = np.split(estimates, [len(covariates), len(covariates) + len(logs)])
     fit = CrossedFit(

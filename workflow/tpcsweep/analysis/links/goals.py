@@ -152,9 +152,10 @@ def _judged(goal: Goal, rows: pd.DataFrame, is_clear: bool) -> GoalResult:
         enough = enough if len(enough) else rows.loc[[rows["above"].idxmin()]]
         chosen = enough.sort_values(["streams", "log"], ascending=[True, False]).iloc[0]
     half = float(stats.t.isf((1 - CONFIDENCE) / 2, max(1.0, chosen["freedom"])) * chosen["error"])
-    rate = np.exp([chosen["log"], chosen["log"] - half, chosen["log"] + half]).tolist()
+    rate, low, high = np.exp([chosen["log"], chosen["log"] - half, chosen["log"] + half]).tolist()
     streams = float(chosen["streams"]) if verdict != "not reached" else math.nan
-    return GoalResult(goal, verdict, *rate, float(chosen["probability"]), streams, str(chosen["limit"]))
+    chance, limit = float(chosen["probability"]), str(chosen["limit"])
+    return GoalResult(goal, verdict, rate, low, high, chance, streams, limit)
 
 
 def overall(results: Sequence[GoalResult]) -> Verdict:

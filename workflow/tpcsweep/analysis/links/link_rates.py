@@ -130,7 +130,9 @@ def mesh_of(summary: xr.Dataset, settings: pd.DataFrame | None = None) -> Mesh:
     return Mesh(
         sources,
         destinations,
-        *(plane(name) for name in ("log", "variance", "rtt")),
+        plane("log"),
+        plane("variance"),
+        plane("rtt"),
         plane("limit", ""),
         plane("streams"),
         _wanted(summary),

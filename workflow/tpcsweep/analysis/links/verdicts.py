@@ -302,9 +302,20 @@ def _link(
     if is_slow:
         verdict = "window" if limit == WINDOW else "slow"
     half = float(stats.norm.isf((1 - CONFIDENCE) / 2) * np.sqrt(mesh.variances[at]))
-    rate = np.exp([mesh.logs[at], mesh.logs[at] - half, mesh.logs[at] + half]).tolist()
-    ratio = estimate.interval(level if is_slow else 1 - CONFIDENCE)
-    about = (float(mesh.rtt[at]), float(mesh.streams[at]))
+    rate, low, high = np.exp([mesh.logs[at], mesh.logs[at] - half, mesh.logs[at] + half]).tolist()
+    ratio, ratio_low, ratio_high = estimate.interval(level if is_slow else 1 - CONFIDENCE)
     return LinkEffect(
-        mesh.sources[row], mesh.destinations[column], *rate, *ratio, value, limit, *about, verdict
+        source=mesh.sources[row],
+        destination=mesh.destinations[column],
+        throughput=rate,
+        low=low,
+        high=high,
+        ratio=ratio,
+        ratio_low=ratio_low,
+        ratio_high=ratio_high,
+        p=value,
+        limit=limit,
+        rtt=float(mesh.rtt[at]),
+        streams=float(mesh.streams[at]),
+        verdict=verdict,
     )
