@@ -19,7 +19,7 @@ import click
 import pytest
 from matplotlib.figure import Figure
 from tpcsweep.analysis.models import fit, saved_fits
-from tpcsweep.analysis.page_sections import SECTIONS
+from tpcsweep.analysis.page_sections import SECTIONS, goals_section
 from tpcsweep.cli import main
 from tpcsweep.cli.options import Named
 from tpcsweep.data.opening import load
@@ -27,6 +27,7 @@ from tpcsweep.pages import figures, making
 from tpcsweep.pages.figures import panels
 from tpcsweep.running import notebooks
 
+from tests.support import meshes
 from tests.support.browser import PHONE
 from tests.support.commands import COMMANDS, tpcsweep
 from tests.support.notebooks import code_of, executed, parameters, run_here
@@ -164,6 +165,17 @@ def test_every_notebook_shows_what_can_be_shown(odd: Odd) -> None:
         with odd.watched(notebook.stem):
             executed(notebook, Path(), **{name: odd.given[name] for name in parameters(notebook)})
     assert not odd.faults
+
+
+def test_nothing_on_the_page_of_a_mesh_looks_broken(tmp_path: Path) -> None:
+    sites = meshes.names(6)
+    truth = meshes.truth(sites, 4, receives={"S02": 0.4}, links={("S03", "S05"): 0.3})
+    file = meshes.folded(tmp_path / "mesh", meshes.measured(truth.logs, sites, 4, missing=[("S06", "S05")]))
+    goals = tmp_path / "goals.csv"
+    goals.write_text("source,destination,Gbit/s\nS01,S03,1\n")
+    page = file.with_name("index.html")
+    making.make_page(file, page, listed=True, analyses=[*SECTIONS, goals_section(goals)])
+    assert broken(page, PHONE, file) == []
 
 
 def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:

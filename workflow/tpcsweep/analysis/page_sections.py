@@ -9,7 +9,9 @@ import xarray as xr
 
 from tpcsweep.common.extras import missing_extras
 from tpcsweep.common.files import is_up_to_date
+from tpcsweep.data.labels import is_mesh
 from tpcsweep.data.places import DATASET
+from tpcsweep.pages.content import Links
 from tpcsweep.pages.making import Analysis, Section
 
 
@@ -39,4 +41,29 @@ def models_section(dataset: Path, summary: xr.Dataset) -> Section:
     return {"forecast": forecast(summary, models) if models else None}
 
 
-SECTIONS: Sequence[Analysis] = (claims_section, models_section)
+def links_section(_dataset: Path, summary: xr.Dataset) -> Section:
+    """Return slow sites and links of a mesh, and nothing for other datasets or without the extra `models`."""
+    if not is_mesh(summary) or missing_extras(["models"]):
+        return {}
+    from tpcsweep.analysis.links.link_rates import mesh_of
+    from tpcsweep.analysis.links.sentences import link_matrix, sentences
+    from tpcsweep.analysis.links.verdicts import mesh_effects
+
+    found = mesh_effects(mesh_of(summary))
+    return {"links": Links(sentences(found), link_matrix(found))}
+
+
+def goals_section(table: Path) -> Analysis:
+    """Return the analysis that judges the goals of a table."""
+
+    def section(dataset: Path, summary: xr.Dataset) -> Section:
+        from tpcsweep.analysis.links import goals
+
+        results = goals.judged_with_history(dataset, summary, table)
+        rows = [*goals.texts(results)]
+        return {"goals": {"text": goals.in_a_sentence(results), "heads": goals.HEADS, "rows": rows}}
+
+    return section
+
+
+SECTIONS: Sequence[Analysis] = (claims_section, models_section, links_section)

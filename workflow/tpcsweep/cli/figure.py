@@ -12,10 +12,11 @@ from tpcsweep.cli.options import find_results_dataset, output_option, results_or
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 _KINDS = {"lines": "lines", "map": "heatmap", "limits": "limits", "surface": "surface"}
 """Functions of `pages.figures` by kind."""
-_WITHOUT_AXES = ("cpu", "series")
+_WITHOUT_AXES = ("cpu", "series", "matrix")
 _FORMATS = (".pdf", ".png", ".svg")
 
 
@@ -26,7 +27,8 @@ _FORMATS = (".pdf", ".png", ".svg")
     type=click.Choice((*_KINDS, *_WITHOUT_AXES)),
     default="lines",
     show_default=True,
-    help="What to draw: throughput as lines, map or surface; limits; CPU over throughput; goodput over time.",
+    help="What to draw: throughput as lines, map or surface; limits; CPU over throughput; goodput over time; the links "
+    "of a mesh as matrix.",
 )
 @click.option("--x", metavar="AXIS", help="Horizontal axis, by default streams.")
 @click.option(
@@ -62,12 +64,23 @@ def figure(results: Path, kind: str, x: str | None, y: str | None, panels: str, 
     if kind in _WITHOUT_AXES:
         if given := [option for option, axes in chosen.items() if axes]:
             raise click.UsageError(f"{given[0]}: only for --kind {', '.join(_KINDS)}.")
-        drawn = figures.cpu(summary) if kind == "cpu" else figures.series(summary, load(dataset, "samples"))
+        drawn = _without_axes(kind, dataset, summary)
     else:
         _require_axes(chosen, summary)
         drawn = getattr(figures, _KINDS[kind])(summary, figures.Places(x, y, names))
     figures.write_figure(drawn, output)
     click.echo(f"written: {output.absolute()}")
+
+
+def _without_axes(kind: str, dataset: Path, summary: xr.Dataset) -> Figure:
+    """Draw a figure whose axes are fixed."""
+    from tpcsweep.analysis.links.matrix_plots import matrix
+    from tpcsweep.data.opening import load
+    from tpcsweep.pages import figures
+
+    if kind == "series":
+        return figures.series(summary, load(dataset, "samples"))
+    return figures.cpu(summary) if kind == "cpu" else matrix(summary)
 
 
 def _require_axes(chosen: dict[str, list[str]], summary: xr.Dataset) -> None:

@@ -24,7 +24,13 @@ from tpcsweep.cli.options import (
     "File to write; by default index.html in the results folder, or results/NAME.html for a file.",
     dir_okay=False,
 )
-def page(results: Path, output: Path | None) -> None:
+@click.option(
+    "--goals",
+    type=click.Path(path_type=Path),
+    metavar="GOALS.csv",
+    help="Rates that the links of a mesh must reach, with the columns source, destination and Gbit/s.",
+)
+def page(results: Path, output: Path | None, goals: Path | None) -> None:
     """Make the HTML page of a dataset.
 
     The page shows the findings, every cell with its time series, published claims and models. It is one file that
@@ -33,7 +39,7 @@ def page(results: Path, output: Path | None) -> None:
 
     Example: tpcsweep page examples/surface.nc
     """
-    from tpcsweep.analysis.page_sections import SECTIONS
+    from tpcsweep.analysis.page_sections import SECTIONS, goals_section
     from tpcsweep.common.extras import missing_extras
     from tpcsweep.pages import making
 
@@ -47,7 +53,8 @@ def page(results: Path, output: Path | None) -> None:
             require_writable(dataset.parent, "FILE.html")
             output = dataset.with_name(making.PAGE)
 
-    making.make_page(dataset, output, analyses=SECTIONS)
+    more = [goals_section(goals)] if goals else []
+    making.make_page(dataset, output, analyses=[*SECTIONS, *more])
     for line in missing_extras(["models"]):
         click.echo(f"The page has no models, and no claims that were not judged before: {line}", err=True)
     click.echo(output.absolute())

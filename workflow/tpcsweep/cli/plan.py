@@ -63,6 +63,18 @@ def _options() -> list[click.Option]:
 @click.option(
     "--recommend", is_flag=True, help="Tabulate the recommended streams for several RTTs and targets."
 )
+@click.option(
+    "--format",
+    "transfer_format",
+    type=click.Choice(["fts", "rucio", "csv"]),
+    help="With --recommend: print settings of a mesh's links for a transfer service, as JSON or CSV.",
+)
+@click.option(
+    "--names",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="With --format: storage of each site, with the columns site and storage: URLs for FTS, RSEs for Rucio.",
+)
 @output_option(
     "FOLDER",
     "Folder for plan.json, the figure, recommendations.json and .csv, and the notebook plan.html.",
@@ -73,6 +85,8 @@ def plan(
     words: tuple[str, ...],
     settings: tuple[str, ...],
     recommend: bool,
+    transfer_format: str | None,
+    names: Path | None,
     output: Path | None,
     as_json: bool,
     **options: Any,
@@ -92,6 +106,7 @@ def plan(
     Example: tpcsweep plan 0.8Gbit/s --rtt 40ms --probability 95% results/demo
              tpcsweep plan --recommend results/demo
              tpcsweep plan 10Gbit/s --rtt 80ms
+             tpcsweep plan --recommend --format fts --names storages.csv results/mesh
     """  # noqa: D301 (click needs the \b)
     target, results = _arguments(words, recommend)
     source, default = click.get_current_context().get_parameter_source, click.core.ParameterSource.DEFAULT
@@ -101,6 +116,11 @@ def plan(
         if not (name and equals and value):
             raise click.BadParameter(f"{text!r} is not NAME=VALUE, such as tuning=fq", param_hint="--setting")
         given[name] = value
+    if transfer_format or names:
+        if output is not None:
+            raise click.ClickException("-o: not with --format, which prints to the terminal")
+        _print_settings(transfer_format, names, results if recommend else None, given)
+        return
     question = {"target": target, **given}
     if results is None:
         _answer_by_law(question, output, as_json)
@@ -119,6 +139,36 @@ def plan(
     tables += [planning.recommendations_table(result)] if recommend else []
     pages = () if output is None else sorted(output.glob("*.html")) or [output]
     answer(as_json, content, *tables, *(str(page.absolute()) for page in pages))
+
+
+def _print_settings(
+    transfer_format: str | None, names: Path | None, results: Path | None, given: dict[str, Any]
+) -> None:
+    """Print the settings of a mesh's links for a transfer service."""
+    if results is None or transfer_format is None:
+        raise click.ClickException("--format, --names: use --recommend --format with RESULTS of a mesh.")
+    if unknown := given.keys() - {"rtt", "bandwidth"}:
+        raise click.ClickException(
+            f"--format: only with --rtt and --bandwidth, not {', '.join(sorted(unknown))}."
+        )
+    if transfer_format == "fts" and names is None:
+        raise click.ClickException(
+            "--format fts: needs --names FILE.csv, because links of FTS have URLs of storages."
+        )
+    from tpcsweep.analysis.links import handing_over
+    from tpcsweep.data.opening import load
+
+    settings, notes = handing_over.link_recommendations(load(find_results_dataset(results)), **given)
+    sites = dict.fromkeys(site for each in settings for site in (each.source, each.destination))
+    storages = handing_over.read_names(names, settings) if names else {site: site for site in sites}
+    if transfer_format == "csv":
+        click.echo(handing_over.as_csv(settings), nl=False)
+    else:
+        answer(
+            True, (handing_over.fts if transfer_format == "fts" else handing_over.rucio)(settings, storages)
+        )
+    for note in notes:
+        click.echo(note, err=True)
 
 
 def _answer_by_law(question: dict[str, Any], output: Path | None, as_json: bool) -> None:

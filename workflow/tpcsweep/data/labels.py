@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.variables import NAMES, NOT_MEASURED, Variable
-from tpcsweep.sweeps.parameters import Parameters, Value, quantity, value_text
+from tpcsweep.sweeps.parameters import LINK, Parameters, Value, quantity, value_text
 from tpcsweep.sweeps.sweep import REPETITION, Measurement
 
 STATUS = (NOT_MEASURED, "ok", "failed")  # meanings of the values of the variable `status`, from 0
@@ -40,6 +40,11 @@ def about_flags() -> dict[str, Any]:
         "flag_grades": " ".join(flag.grade for flag in FLAGS.values()),
         "comment": "; ".join(f"{name}: {flag.meaning}" for name, flag in FLAGS.items()),
     }
+
+
+def is_mesh(summary: xr.Dataset) -> bool:
+    """Return whether a dataset has links between sites."""
+    return set(LINK) <= set(summary["throughput"].dims)
 
 
 def flag_masks(summary: xr.Dataset) -> dict[str, int]:

@@ -8,7 +8,7 @@ listed, so that a page of 10⁴ cells has less than 10 MB; the dataset has every
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import between, counted, json_number, plain, short
 from tpcsweep.data.flags import FLAGS, GRADES, graded
-from tpcsweep.data.labels import SIMULATED, STATUS, data_origin, declared_coordinates, flag_masks, flagged
+from tpcsweep.data.labels import (
+    SIMULATED,
+    STATUS,
+    data_origin,
+    declared_coordinates,
+    flag_masks,
+    flagged,
+    is_mesh,
+)
 from tpcsweep.data.made_with import host_states
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 from tpcsweep.pages.answer import answer
@@ -28,6 +36,7 @@ from tpcsweep.pages.contract import (
     Change,
     Distinct,
     FlagWords,
+    LinkMatrix,
     PageData,
     Points,
     Sparkline,
@@ -37,7 +46,7 @@ from tpcsweep.pages.findings import Change as Effect
 from tpcsweep.pages.findings import disturbance, enough, findings
 from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.pages.panel_grid import arrange, arrange_axes
+from tpcsweep.pages.panel_grid import arrange, arrange_axes, places_of_map
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.pages.series import as_texts, cell_series, first_transfers, numbered
 from tpcsweep.sweeps.parameters import name_text, value_text
@@ -69,6 +78,13 @@ _SETTINGS = {
 _FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
+class Links(NamedTuple):
+    """Content about the links of a mesh."""
+
+    sentences: Sequence[str]
+    matrix: LinkMatrix
+
+
 def page_content(
     summary: xr.Dataset,
     samples: xr.Dataset,
@@ -77,6 +93,8 @@ def page_content(
     files: Sequence[tuple[str, str]] = (),
     claims: Sequence[Mapping[str, Any]] = (),
     forecast: Forecast | None = None,
+    links: Links | None = None,
+    goals: Mapping[str, Any] | None = None,
     overview: str = "",
     exists: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Any]:
@@ -105,9 +123,13 @@ def page_content(
         "hosts": _hosts(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
         "models": forecast.section if forecast else None,
+        "links": list(links.sentences) if links else [],
+        "goals": goals,
         "overview": overview,
         "files": [{"path": path, "what": what} for path, what in files],
-        "data": _page_data(summary, samples, transfers, forecast, _columns(summary, cells, remedies), exists),
+        "data": _page_data(
+            summary, samples, transfers, forecast, links, _columns(summary, cells, remedies), exists
+        ),
     }
 
 
@@ -116,14 +138,15 @@ def _page_data(
     samples: xr.Dataset,
     transfers: xr.Dataset,
     forecast: Forecast | None,
+    links: Links | None,
     columns: CellColumns,
     exists: Callable[[str], bool],
 ) -> PageData:
     dimensions = [str(name) for name in summary["throughput"].dims]
-    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True))
+    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True), places_of_map(summary))
     masks = flag_masks(summary)
     return {
-        "views": _views(columns, forecast is not None),
+        "views": _views(columns, forecast is not None, is_mesh(summary)),
         "interval": _interval_head(summary),
         "states": [*_STATES],
         "axes": [_axis(summary[name]) for name in dimensions],
@@ -142,6 +165,7 @@ def _page_data(
         "cells": columns,
         "points": _points(summary, _outside(summary), forecast),
         "plans": forecast.section["plans"] if forecast else None,
+        "links": links.matrix if links else None,
         "series": cell_series(summary, samples),
         "transfers": first_transfers(transfers, summary["throughput"].size),
         "again": _again(summary, exists),
@@ -156,7 +180,8 @@ def _interval_head(summary: xr.Dataset) -> str:
     return f"{share} of parameter sets" if summary.attrs["testbed_kind"] == SIMULATED else f"{share} interval"
 
 
-def _views(columns: CellColumns, is_fitted: bool) -> list[View]:
+def _views(columns: CellColumns, is_fitted: bool, has_links: bool) -> list[View]:
+    """Return the pictures of a page; that of a mesh starts with a map of sites × sites."""
     has_limits = any(limit >= 0 for limit in columns["limit"])
     views = (
         ("lines", "lines", True),
@@ -165,7 +190,8 @@ def _views(columns: CellColumns, is_fitted: bool) -> list[View]:
         ("fitted", "map of the fit", is_fitted),
         ("ratio", "fit over measured", is_fitted),
     )
-    return [{"key": key, "label": label} for key, label, is_known in views if is_known]
+    shown = sorted(views, key=lambda one: has_links and one[0] != "value")
+    return [{"key": key, "label": label} for key, label, is_known in shown if is_known]
 
 
 def _change(change: Effect) -> Change:

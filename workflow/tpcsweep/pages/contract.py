@@ -190,6 +190,20 @@ class Sparkline(TypedDict):
     rates: list[float | None]  # Gbit/s
 
 
+class LinkMatrix(TypedDict):
+    """Links of a mesh at their best settings; columns have one value for each link."""
+
+    sources: list[str]
+    destinations: list[str]
+    sends: list[str]  # mark of each source's verdict, or ""
+    receives: list[str]
+    source: list[int]  # place of each link's source
+    destination: list[int]
+    value: Texts  # throughput, Gbit/s
+    mark: list[str]  # of the link's verdict, or ""
+    text: list[str]  # lines about the link
+
+
 class PageData(TypedDict):
     views: list[View]
     interval: str  # what the ends of a throughput are, for the head of a column
@@ -205,4 +219,5 @@ class PageData(TypedDict):
     series: Series
     transfers: Transfers
     plans: Plans | None
+    links: LinkMatrix | None
     again: Again | None

@@ -22,7 +22,7 @@ from tpcsweep.data.labels import TRANSFERS_GROUP
 from tpcsweep.data.opening import load, open_group
 from tpcsweep.data.places import FILES, LIVE_PAGE, RUN_UNDER_WAY
 from tpcsweep.pages.cell_columns import doubtful
-from tpcsweep.pages.content import dataset_facts, page_content, sparkline
+from tpcsweep.pages.content import Links, dataset_facts, page_content, sparkline
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.rendering import render
 
@@ -35,6 +35,10 @@ class Section(TypedDict, total=False):
 
     claims: Sequence[Mapping[str, Any]]  # verdicts with the keys published, source, verdict, reason
     forecast: Forecast | None
+    links: Links | None
+    goals: (
+        Mapping[str, Any] | None
+    )  # the verdict on all goals as text, and its table: heads, and rows of texts
 
 
 Analysis = Callable[[Path, xr.Dataset], Section]

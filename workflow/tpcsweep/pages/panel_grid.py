@@ -12,7 +12,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.data.flags import FLAGS, graded
-from tpcsweep.data.labels import IMPORTED, STATUS, flagged
+from tpcsweep.data.labels import IMPORTED, STATUS, flagged, is_mesh
+from tpcsweep.sweeps.parameters import DESTINATION, SOURCE
 from tpcsweep.sweeps.sweep import REPETITION
 
 _FIRST = ("streams", "rtt", "cores", "origins")  # order in which axes take x and y, then panels
@@ -63,6 +64,11 @@ class Places(NamedTuple):
 
 
 ANYWHERE = Places()
+
+
+def places_of_map(summary: xr.Dataset, places: Places = ANYWHERE) -> Places:
+    """Return the places of axes in a map: of a mesh, if nobody chose any, sites × sites."""
+    return Places(DESTINATION, SOURCE) if places == ANYWHERE and is_mesh(summary) else places
 
 
 def arrange(summary: xr.Dataset, places: Places = ANYWHERE) -> Arrangement:

@@ -19,9 +19,9 @@ from tpcsweep.data.cell_files import DamagedError, parse_cell
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
 from tpcsweep.running import changes, progress, run_lock, staging
-from tpcsweep.sweeps.parameters import complete
+from tpcsweep.sweeps.parameters import LINK, complete
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
-from tpcsweep.sweeps.tournament import LINK, in_rounds
+from tpcsweep.sweeps.tournament import in_rounds
 
 
 @dataclass(frozen=True)

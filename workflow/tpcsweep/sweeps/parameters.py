@@ -38,6 +38,9 @@ KNOBS = ("cores", "origins", "streams")
 
 Value = str | int | float | None  # the value of a parameter, in base units
 CAPITALS = ("mtu", "rtt", "tcp")  # words that figures and pages write in capitals
+LINK = SOURCE, DESTINATION = ("source", "destination")
+"""Axes of a mesh: the sites at both ends of a link. A link that does not exist is NaN in datasets."""
+
 NOT_DECLARED = "not declared"  # text of a parameter whose value nobody knows: NaN in datasets
 
 WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # the pattern of words that become parts of file names

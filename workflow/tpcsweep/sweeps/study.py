@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from tpcsweep.sweeps.citation import Citation
+from tpcsweep.sweeps.parameters import LINK
 from tpcsweep.sweeps.sweep import Cell, Grid, Sweep
 from tpcsweep.sweeps.testbed_settings import Settings
 
@@ -46,7 +47,8 @@ class SweepStudy:
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
         """The sweep's notebooks, each with the axes that it shows."""
-        return {**self.sweep.notebooks.places, **({"hardware": {}} if self.testbed.has_alternatives else {})}
+        further = {"hardware": self.testbed.has_alternatives, "links": set(LINK) <= set(self.grid.axes)}
+        return {**self.sweep.notebooks.places, **{name: {} for name, is_shown in further.items() if is_shown}}
 
     @property
     def has_settings(self) -> bool:

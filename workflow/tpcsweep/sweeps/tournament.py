@@ -10,12 +10,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from tpcsweep.sweeps.parameters import LINK
 from tpcsweep.sweeps.sweep import Grid, shuffled
 
 Link = tuple[str, str]
 """Source and destination."""
-LINK = ("source", "destination")
-"""Axes of links."""
 
 
 def tournament(sites: Sequence[str], seed: int) -> list[list[Link]]:

@@ -32,6 +32,7 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.data.made_with import Difference, differences
 from tpcsweep.data.run_effects import FASTER, SLOWER, Overall
 from tpcsweep.data.scatter import Floats, Spread
+from tpcsweep.sweeps.parameters import LINK
 from tpcsweep.sweeps.sweep import REPETITION
 
 FEWEST_RUNS_BETWEEN = 2
@@ -46,6 +47,7 @@ _WINDOW, _CELL_WINDOW = 7, 11  # runs of that median: more than half of them are
 _CORRELATION, _RUNS = 0.5, 40  # correlation of neighbouring runs that is assumed, and its weight in runs
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _MOST_LOST = 5  # most cells without a throughput that a summary names
+_MOST_LINKS = 8  # most links of a mesh that a summary names
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
 
 
@@ -172,11 +174,22 @@ def sentence(history: SweepHistory, change: Change) -> str:
     verdicts = change.comparison.verdicts
     cells = ", ".join(f"{verdicts[word]} {word}" for word in (SLOWER, FASTER) if verdicts[word])
     counted = f"; of {len(change.comparison.cells)} cells {cells or 'none is slower or faster by itself'}"
+    counted += _links(change.comparison)
     where = "".join(f"; {each}" for each in _where(change.comparison))
     what = "; ".join(
         f"{name} {old or 'unknown'} → {new or 'unknown'}" for name, old, new in change.differences
     )
     return f"{when} {size}{counted}{where}. Recorded changes: {what or 'none'}."
+
+
+def _links(comparison: Comparison) -> str:
+    """Name the links of a mesh with slower or faster cells, if they are few."""
+    cells = comparison.cells
+    if not set(LINK) <= set(cells):
+        return ""
+    links = cells.loc[cells["verdict"].isin([SLOWER, FASTER]), [*LINK]].drop_duplicates()
+    names = [f"{source} → {destination}" for source, destination in links.itertuples(index=False)]
+    return f" ({', '.join(names)})" if 0 < len(names) <= _MOST_LINKS else ""
 
 
 def _where(comparison: Comparison) -> Iterator[str]:

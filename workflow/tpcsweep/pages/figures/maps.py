@@ -41,6 +41,7 @@ from tpcsweep.pages.panel_grid import (
     arrange_axes,
     combine,
     evenly,
+    places_of_map,
 )
 from tpcsweep.sweeps.sweep import REPETITION
 
@@ -68,7 +69,7 @@ _HATCHED_MEANINGS = {
 @styled()
 def heatmap(summary: xr.Dataset, places: Places = ANYWHERE) -> Figure:
     """Draw annotated heat maps of throughput over streams × RTT, one panel for each value of other axes."""
-    grid = arrange(summary, places)
+    grid = arrange(summary, places_of_map(summary, places))
     wide, high, readable = map_size(grid)
     figure, panels, notes = lay_out(grid, wide, high, margin=names_room(grid, wide))
     norm = colour_scale(grid.cells)
@@ -94,7 +95,7 @@ def limits(summary: xr.Dataset, places: Places = ANYWHERE) -> Figure:
     """Draw each cell's limit as colour and throughput as number, in the panels of the heat map."""
     if not (summary["limit"] != "").any():
         return placeholder(summary, "Limits", "No cell of this sweep has a limit.")
-    grid = arrange_axes(_limits_of(summary), places)
+    grid = arrange_axes(_limits_of(summary), places_of_map(summary, places))
     wide, high, readable = map_size(grid)
     colours = ListedColormap([LIMIT_COLOURS[name] for name in _NAMES])
     look = {"cmap": colours, "vmin": -0.5, "vmax": len(_NAMES) - 0.5}

@@ -4,10 +4,9 @@
 import math
 
 from tpcsweep.measuring.tools.registry import TOOLS
-from tpcsweep.sweeps.parameters import Parameters
+from tpcsweep.sweeps.parameters import LINK, Parameters
 from tpcsweep.sweeps.problems import Problem, suggest
 from tpcsweep.sweeps.study import SweepStudy
-from tpcsweep.sweeps.tournament import LINK
 from tpcsweep.sweeps.units import COUNT, DURATION, show
 from tpcsweep.testbeds.endpoints.pairs import Site
 from tpcsweep.testbeds.endpoints.settings import Endpoints

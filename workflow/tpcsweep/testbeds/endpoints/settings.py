@@ -16,7 +16,15 @@ from pydantic import Field
 from tpcsweep.common import urls
 from tpcsweep.common.numbers import BYTES
 from tpcsweep.sweeps import tournament, units
-from tpcsweep.sweeps.parameters import DeploymentParameters, Strict, Text, Value, Word, selected_parameters
+from tpcsweep.sweeps.parameters import (
+    LINK,
+    DeploymentParameters,
+    Strict,
+    Text,
+    Value,
+    Word,
+    selected_parameters,
+)
 from tpcsweep.sweeps.problems import Fault, suggest
 from tpcsweep.sweeps.sweep import Cell, Grid, Sweep, deployment_seconds
 from tpcsweep.sweeps.testbed_settings import Given, Settings
@@ -230,7 +238,7 @@ class Endpoints(Settings):
         seen, chosen = set[tuple[str, str]](), []
         for both_new in (True, False) if self.sites else ():
             for pair in pairs:
-                ends = {(role, getattr(pair, role).urls[0]) for role in tournament.LINK}
+                ends = {(role, getattr(pair, role).urls[0]) for role in LINK}
                 if len(ends - seen) == 2 or (ends - seen and not both_new):
                     chosen.append(pair)
                     seen |= ends
@@ -279,7 +287,7 @@ class Endpoints(Settings):
         if not self.sites:
             return sweep
         given, axes = selected_parameters(sweep.parameters), dict[str, list[str]]()
-        for at, name in enumerate(tournament.LINK):
+        for at, name in enumerate(LINK):
             linked = {link[at] for link in self.links}
             values = given.get(name, tuple(site.name for site in self.sites if site.name in linked))
             axes[name] = [str(value) for value in (values if isinstance(values, tuple) else (values,))]

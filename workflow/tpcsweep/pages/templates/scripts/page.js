@@ -23,6 +23,7 @@ function drawEverything() {
     const changes = JSON.parse(box["dataset"].changes);
     box.replaceChildren(drawEffects(changes, box.clientWidth));
   }
+  drawLinks();
 }
 
 /** A click on a link to a cell opens it in its panel. @param {MouseEvent} event */

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links of a mesh: slow sites and slow paths against built truth, goals, and settings for transfer services."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from tpcsweep.analysis.history.change_points import find_history, sentence
+from tpcsweep.analysis.links import handing_over
+from tpcsweep.analysis.links.crossed_effects import mixed_model
+from tpcsweep.analysis.links.link_rates import mesh_of
+from tpcsweep.analysis.links.sentences import sentences
+from tpcsweep.analysis.links.verdicts import MeshEffects, mesh_effects
+from tpcsweep.sweeps.problems import ConfigurationError
+
+from tests.support import histories, meshes
+from tests.support.commands import tpcsweep
+from tests.support.odd import rewrite
+
+SIX, TWELVE = meshes.names(6), meshes.names(12)
+SLOW_LINKS = {("S01", "S03"): 0.3, ("S04", "S02"): 0.5}
+WORLDS: dict[str, dict[str, Any]] = {
+    "natural scatter": {},
+    "a slow receiver": {"receives": {"S02": 0.4}},
+    "a slow sender and a slow receiver": {"sends": {"S01": 0.5}, "receives": {"S02": 0.4}},
+    "slow links": {"links": SLOW_LINKS},
+    "a slow site and slow links, one of them to it": {"receives": {"S02": 0.4}, "links": SLOW_LINKS},
+}
+
+
+def found_in(made: xr.Dataset) -> MeshEffects:
+    return mesh_effects(mesh_of(made))
+
+
+def named(found: MeshEffects, verdict: str = "slow") -> set[tuple[str, str]]:
+    """Sites with their roles, and links, with a verdict."""
+    sites = {(site.role, site.site) for site in found.sites if site.verdict == verdict}
+    return sites | {(link.source, link.destination) for link in found.links if link.verdict == verdict}
+
+
+def test_the_mixed_model_is_that_of_the_whole_covariance() -> None:
+    random = np.random.default_rng(0)
+    logs, variances = random.normal(size=(4, 5)), random.uniform(0.1, 0.3, (4, 5))
+    logs[0, 1] = np.nan
+    used = np.isfinite(logs)
+    used[2, 2] = False
+    covariates = np.stack([np.ones((4, 5)), random.normal(size=(4, 5))])
+    restricted, plain, estimates, covariance = mixed_model(
+        logs, variances, covariates, used, np.array([0.5, 0.3, 0.2])
+    )
+    at, y, fixed = np.argwhere(used), logs[used], covariates[:, used].T
+    sources, destinations = np.eye(4)[at[:, 0]], np.eye(5)[at[:, 1]]
+    whole = 0.5 * sources @ sources.T + 0.3 * destinations @ destinations.T + np.diag(0.2 + variances[used])
+    inverse = np.linalg.inv(whole)
+    information = fixed.T @ inverse @ fixed
+    slopes = np.linalg.solve(information, fixed.T @ inverse @ y)
+    rest = y - fixed @ slopes
+    likelihood = np.linalg.slogdet(whole)[1] + rest @ inverse @ rest
+    assert plain == pytest.approx(likelihood)
+    assert restricted == pytest.approx(likelihood + np.linalg.slogdet(information)[1])
+    assert estimates[:2] == pytest.approx(slopes)
+    assert estimates[2:6] == pytest.approx(0.5 * sources.T @ inverse @ rest)
+    assert np.linalg.inv(covariance[:2, :2]) == pytest.approx(information)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_slow_sites_and_slow_paths_are_told_apart(world: str) -> None:
+    about = WORLDS[world]
+    built = {("sends", site) for site in about.get("sends", {})}
+    built |= {("receives", site) for site in about.get("receives", {})} | {*about.get("links", {})}
+    for seed in range(5):
+        truth = meshes.truth(TWELVE, seed, site_spread=0.05, pair_spread=0.03, **about)
+        found = found_in(meshes.measured(truth.logs, TWELVE, seed))
+        assert named(found) == built, seed
+        for link in found.links:
+            if link.verdict == "slow":
+                true = truth.pairs[TWELVE.index(link.source), TWELVE.index(link.destination)]
+                assert link.ratio_low <= np.exp(true) <= link.ratio_high
+
+
+def test_meshes_of_equal_sites_have_no_slow_one() -> None:
+    false = 0
+    for seed in range(40):
+        truth = meshes.truth(SIX, seed, site_spread=0.0, pair_spread=0.0)
+        false += bool(named(found_in(meshes.measured(truth.logs, SIX, seed))))
+    assert false <= 5  # 5 % of meshes: 6 or more of 40 in one test of seventy
+
+
+def test_a_statement_has_ratio_interval_and_limit() -> None:
+    truth = meshes.truth(TWELVE, 3, receives={"S02": 0.4}, links={("S01", "S03"): 0.3}, site_spread=0.05)
+    limit = np.full((12, 12), "bandwidth", object)
+    limit[:, 1] = "cpu_destination"
+    site, link, method, *more = sentences(found_in(meshes.measured(truth.logs, TWELVE, 3, limit=limit)))
+    assert site.startswith("Site S02 receives 0.") and "times what the others receive (" in site
+    assert site.endswith("over 11 links; the destination's CPU limits 11 of them.")
+    assert link.startswith("S01 → S03 alone is slow: ") and link.endswith("; limit: the path's bandwidth.")
+    assert method.startswith("Links scatter by ") and not more
+
+
+def test_a_far_site_is_not_called_slow_for_its_window() -> None:
+    rtt = np.full((12, 12), 10.0) + np.arange(12)
+    rtt[4], rtt[:, 4] = 150.0, 150.0
+    logs = np.minimum(np.log(2.0), np.log(2.0 * 20 / rtt))
+    np.fill_diagonal(logs, np.nan)
+    limit = np.where(rtt > 20, "window", "bandwidth").astype(object)
+    made = meshes.measured(logs, TWELVE, 0, limit=limit)
+    found = found_in(made)
+    assert named(found, "window") == {("sends", "S05"), ("receives", "S05")} and not named(found)
+    text = sentences(found)[0]
+    assert "TCP's window limits 11 of them" in text and "not called slow" in text
+    known = found_in(meshes.measured(logs, TWELVE, 0, limit=limit, rtt=rtt))
+    assert not named(known) and not named(known, "window")  # its RTT explains its throughput
+    assert known.rtt_from < 30
+    assert "after the fall of the throughput with RTTs above" in sentences(known)[-1]
+
+
+def test_the_unknown_is_named() -> None:
+    groups = [(one, other) for one in SIX for other in SIX if (one in SIX[:4]) != (other in SIX[:4])]
+    lost = [("S01", other) for other in SIX[1:3]]
+    truth = meshes.truth(SIX, 1)
+    found = found_in(meshes.measured(truth.logs, SIX, 1, missing=[*groups, *lost]))
+    text = " ".join(sentences(found))
+    assert "One link cannot tell a slow site from a slow path: S01, S05, S06 send on one link" in text
+    assert "S01, S02, S03, S04" in text and "Groups of links without a common site" in text
+    assert "18 links without a usable measurement: S01 → S02" in text
+
+
+def test_one_source_has_slow_links_and_no_slow_site() -> None:
+    truth = meshes.truth(TWELVE, 2, links={("S01", "S04"): 0.3}, site_spread=0.05)
+    made = meshes.measured(truth.logs, TWELVE, 2).sel(source=["S01"])
+    found = found_in(made)
+    assert named(found) == {("S01", "S04")}
+    assert sentences(found)[0].startswith("S01 → S04 is slow, S04 or the path: ")
+
+
+@pytest.fixture(scope="module")
+def mesh_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset of a mesh of six sites: S02 receives slowly, S06 → S05 failed."""
+    truth = meshes.truth(SIX, 4, receives={"S02": 0.4}, site_spread=0.02, pair_spread=0.02)
+    made = meshes.measured(truth.logs, SIX, 4, missing=[("S06", "S05")])
+    return meshes.folded(tmp_path_factory.mktemp("results") / "mesh", made)
+
+
+@pytest.mark.parametrize("count", [6, 50])
+def test_the_matrix_names_sites_links_and_limits(count: int, tmp_path: Path) -> None:
+    from tpcsweep.analysis.links.matrix_plots import matrix
+    from tpcsweep.pages.figures import write_figure
+
+    sites = meshes.names(count)
+    truth = meshes.truth(sites, 0, receives={"S02": 0.4}, links={("S04", "S05"): 0.2}, site_spread=0.03)
+    made = meshes.measured(truth.logs, sites, 0, missing=[("S01", "S03")])
+    drawn = matrix(made)
+    write_figure(drawn, tmp_path / "matrix.png")
+    [axes, *_] = drawn.axes
+    assert [text.get_text() for text in axes.get_xticklabels()][1] == "S02 ▼"
+    assert [text.get_text() for text in axes.get_yticklabels()] == sites
+    legend = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert any("slow path" in text for text in legend) and "failed or not measured" in legend
+    assert len(axes.texts) == (3 * (count * (count - 1) - 1) if count == 6 else 0)
+
+
+def test_the_page_of_a_mesh_starts_with_its_links(mesh_file: Path, tmp_path: Path) -> None:
+    goals = tmp_path / "goals.csv"
+    goals.write_text("source,destination,Gbit/s\nS01,S03,1\nS01,S02,1.5\n")
+    done = tpcsweep("page", mesh_file, "-o", tmp_path / "page.html", "--goals", goals)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text()
+    assert "Site S02 receives 0." in page and "2 goals: 1 reached, 1 not reached." in page
+    assert tpcsweep("figure", mesh_file, "--kind", "matrix", "-o", tmp_path / "m.svg").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "verdicts"),
+    [
+        ("S01,S03,1\nS03,S01,500 Mbit/s\n", 0, ["reached", "reached"]),
+        ("S01,S03,1\nS01,S02,1.5\n", 1, ["reached", "not reached"]),
+        ("S01,S03,1\nS06,S05,1\n", 3, ["reached", "not decided"]),
+    ],
+)
+def test_the_exit_code_of_goals_is_their_verdict(
+    mesh_file: Path, tmp_path: Path, lines: str, code: int, verdicts: list[str]
+) -> None:
+    goals = tmp_path / "goals.csv"
+    goals.write_text(f"source,destination,Gbit/s\n{lines}")
+    done = tpcsweep("goals", mesh_file, goals, "--json")
+    assert done.exit_code == code, done.output
+    assert [goal["verdict"] for goal in json.loads(done.stdout)["goals"]] == verdicts
+    assert tpcsweep("goals", mesh_file, goals).exit_code == code
+
+
+def test_a_goal_has_the_fewest_streams_and_the_chance_of_one_measurement(
+    mesh_file: Path, tmp_path: Path
+) -> None:
+    rates = {"0.5": (1, 1.0), "1.5": (4, 1.0)}  # one stream has half of the throughput
+    for rate, (streams, chance) in rates.items():
+        goals = tmp_path / "goals.csv"
+        goals.write_text(f"source,destination,Gbit/s\nS01,S03,{rate}\n")
+        [goal] = json.loads(tpcsweep("goals", mesh_file, goals, "--json").stdout)["goals"]
+        assert (goal["streams"], goal["probability"]) == (streams, pytest.approx(chance, abs=0.01))
+    summary = xr.load_dataset(mesh_file)
+    best = float(summary.throughput.sel(source="S01", destination="S03", streams=4, repetition=1))
+    goals.write_text(f"source,destination,Gbit/s\nS01,S03,{best}\n")
+    [goal] = json.loads(tpcsweep("goals", mesh_file, goals, "--json").stdout)["goals"]
+    assert (goal["verdict"], goal["probability"]) == ("not decided", pytest.approx(0.5, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "from,to,rate\n",
+            "line 1: given 'from,to,rate', allowed: a table that begins with source,destination",
+        ),
+        ("S01,S9,1\n", "line 2: given destination 'S9', allowed: one of S01"),
+        ("S01,S01,1\n", "line 2: given a link from S01 to itself"),
+        ("S01,S02,1 GB\n", "line 2: given '1 GB', allowed: "),
+        ("S01,S02,-1\n", "line 2: given "),
+        ("S01,S02,0\n", "a rate above 0"),
+        ("S01,S02,1\n\nS01,S02,2\n", "line 4: given S01 → S02 again, allowed: each link once; line 2 has it"),
+        ("S01,S02\n", "line 2: given 2 values, allowed: 3: source,destination,Gbit/s"),
+        ("", "given no rows"),
+    ],
+)
+def test_an_error_in_goals_names_its_line(mesh_file: Path, tmp_path: Path, text: str, error: str) -> None:
+    goals = tmp_path / "goals.csv"
+    goals.write_text(text if text.startswith("from") else f"source,destination,Gbit/s\n{text}")
+    done = tpcsweep("goals", mesh_file, goals)
+    assert done.exit_code == 2 and f"{goals}: " in done.stderr and error in done.stderr
+
+
+def weekly(mesh_file: Path, change: float, weeks: int = 10) -> list[xr.Dataset]:
+    """Weeks of a mesh, in the second half of which S03 → S04 is slower."""
+
+    def of_week(number: int, summary: xr.Dataset) -> xr.Dataset:
+        here = (summary["source"] == "S03") & (summary["destination"] == "S04") & (number >= weeks // 2)
+        factor = xr.where(here, change, 1.0).broadcast_like(summary["throughput"])
+        return histories.times(summary, factor.transpose(*summary["throughput"].dims).values)
+
+    return histories.weekly(xr.load_dataset(mesh_file), weeks, of_week)
+
+
+def test_the_history_of_a_mesh_names_the_link_that_changed(mesh_file: Path) -> None:
+    history = find_history(histories.runs_of(weekly(mesh_file, 0.4)), {})
+    [change] = history.changes
+    cells = change.comparison.cells
+    slower = cells[cells["verdict"] == "slower"]
+    assert {(row.source, row.destination) for row in slower.itertuples()} == {("S03", "S04")}
+    assert "2 slower (S03 → S04)" in sentence(history, change)
+
+
+def test_goals_name_the_last_other_verdict(mesh_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mesh"
+    *before, last = weekly(mesh_file, 0.4)
+    kept = {f"history/{number}.nc": summary for number, summary in enumerate(before[:5])}
+    for name, summary in {**kept, "dataset.nc": last}.items():
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_bytes(mesh_file.read_bytes())
+        rewrite(folder / name, lambda _, summary=summary: summary)
+    goals = tmp_path / "goals.csv"
+    goals.write_text("source,destination,Gbit/s\nS03,S04,1.2\nS01,S03,1.2\n")
+    fallen, same = json.loads(tpcsweep("goals", folder, goals, "--json").stdout)["goals"]
+    assert (fallen["verdict"], fallen["before"]) == ("not reached", "reached on 2026-02-01")
+    assert same["before"] == ""
+
+
+# --- settings for transfer services
+
+LINK_FIELDS = {"symbolicname": str, "source": str, "destination": str, "min_active": int, "max_active": int}
+LINK_FIELDS |= {"nostreams": int, "optimizer_mode": int, "no_delegation": bool}
+"""Fields of FTS' links with their types, by the columns of its table of links."""
+SE_FIELDS = {"inbound_max_active", "outbound_max_active", "inbound_max_throughput", "outbound_max_throughput"}
+RUCIO_FIELDS = {"rse_expression", "direction", "max_transfers", "strategy"}
+
+
+@pytest.fixture
+def storages(tmp_path: Path) -> Path:
+    file = tmp_path / "storages.csv"
+    lines = [f"{site},davs://{site.lower()}.example.org" for site in SIX]
+    file.write_text("\n".join(["site,storage", *lines]))
+    return file
+
+
+def test_settings_for_fts_have_its_fields_and_types(mesh_file: Path, storages: Path) -> None:
+    words = ("plan", "--recommend", "--format", "fts", "--names", storages, "--rtt", "50ms", mesh_file)
+    done = tpcsweep(*words)
+    assert done.exit_code == 0, done.output
+    made = json.loads(done.stdout)
+    assert len(made["links"]) == 30
+    for link in made["links"]:
+        assert {name: type(value) for name, value in link.items()} == LINK_FIELDS
+        assert 1 <= link["min_active"] <= link["max_active"] and link["source"].startswith("davs://")
+        assert 1 <= link["optimizer_mode"] <= 3 and link["nostreams"] >= 1
+        assert len(link["symbolicname"]) <= 255
+    assert len({link["symbolicname"] for link in made["links"]}) == 30
+    marked = [link["symbolicname"] for link in made["links"] if "not-measured" in link["symbolicname"]]
+    assert marked == ["tpcsweep-S06-S05-not-measured"]
+    assert {*made["se"]} == {link["source"] for link in made["links"]}
+    assert all({*one} == {"se_info"} and {*one["se_info"]} == SE_FIELDS for one in made["se"].values())
+    measured = [link for link in made["links"] if link["symbolicname"] not in marked]
+    assert {(link["min_active"], link["max_active"]) for link in measured} <= {(1, 4), (4, 4)}
+
+
+def test_a_storage_whose_cpu_limits_it_has_limits_of_its_own() -> None:
+    def setting(source: str, destination: str, rate: float, streams: int, limit: str) -> Any:
+        return handing_over.LinkSetting(source, destination, rate, 1, streams, 1, limit, "measured")
+
+    settings = [setting("A", "B", 2.0, 8, "cpu_destination"), setting("C", "B", 1.0, 4, "window")]
+    made = handing_over.fts(settings, {site: f"davs://{site}" for site in "ABC"})["se"]
+    assert made["davs://B"]["se_info"] == {
+        "inbound_max_active": 8, "inbound_max_throughput": 250.0,
+        "outbound_max_active": None, "outbound_max_throughput": None,
+    }  # fmt: skip
+    assert made["davs://A"]["se_info"]["outbound_max_active"] == 8
+    assert made["davs://A"]["se_info"]["outbound_max_throughput"] is None
+
+
+def test_limits_for_rucio_are_arguments_of_its_client(mesh_file: Path) -> None:
+    rows = json.loads(tpcsweep("plan", "--recommend", "--format", "rucio", mesh_file).stdout)
+    assert {row["rse_expression"] for row in rows} == {*SIX} and len(rows) == 12
+    assert all({*row} == RUCIO_FIELDS and row["direction"] in "SD" for row in rows)
+    assert all(isinstance(row["max_transfers"], int) and row["max_transfers"] > 0 for row in rows)
+
+
+def test_a_link_without_measurement_and_rtt_is_left_out_and_named(mesh_file: Path) -> None:
+    done = tpcsweep("plan", "--recommend", "--format", "csv", mesh_file)
+    rows = [*csv.DictReader(io.StringIO(done.stdout))]
+    assert len(rows) == 29 and {row["from"] for row in rows} == {"measured"}
+    assert "left out: S06 → S05" in done.stderr
+    done = tpcsweep("plan", "--recommend", "--format", "csv", "--rtt", "50ms", mesh_file)
+    [row] = [row for row in csv.DictReader(io.StringIO(done.stdout)) if row["from"] == "not measured"]
+    assert (row["source"], row["destination"]) == ("S06", "S05") and 1.5 < float(row["Gbit/s"]) < 2.7
+    assert int(row["max_active"]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--format", "fts"), "needs --names FILE.csv"),
+        (("--format", "csv", "--streams", "4"), "only with --rtt and --bandwidth, not streams"),
+        (("--names", "STORAGES"), "use --recommend --format with RESULTS of a mesh"),
+    ],
+)
+def test_errors_of_settings_name_the_option(
+    mesh_file: Path, storages: Path, words: tuple[str, ...], error: str
+) -> None:
+    given = [storages if word == "STORAGES" else word for word in words]
+    done = tpcsweep("plan", "--recommend", *given, mesh_file)
+    assert done.exit_code == 2 and error in done.stderr
+
+
+def test_storages_need_every_site_once(storages: Path) -> None:
+    setting = handing_over.LinkSetting("S01", "S07", 1.0, 1, 1, 1, "", "measured")
+    with pytest.raises(ConfigurationError, match=r"line 3: given 'S02,davs"):
+        handing_over.read_names(storages, [setting])
+    storages.write_text("site,storage\nS01,davs://a\n")
+    with pytest.raises(ConfigurationError, match="a line for S07"):
+        handing_over.read_names(storages, [setting])
+
+
+def test_other_datasets_have_no_links(tmp_path: Path) -> None:
+    made = histories.folded(tmp_path)
+    with pytest.raises(ConfigurationError, match="allowed: a mesh, with the axes source and destination"):
+        mesh_of(made)

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goals of links: the rates that they must reach, from a table, and a verdict for each.
+
+A goal is reached if some setting's mean is above it, and not reached if the means of all settings are below it, by
+one-sided Student's t tests at 5 % over all goals together: Bonferroni over the settings of a link, Holm over links
+(for errors of direction J. P. Shaffer, Annals of Statistics 8, 1980). The variance of a mean is that of its intervals,
+of luck of the cell in its run, and of luck that the run shares.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from scipy import stats
+
+from tpcsweep.analysis.block_effects import holm
+from tpcsweep.analysis.history.runs import FOLDER, read_kept_runs
+from tpcsweep.analysis.links.link_rates import link_settings, require_mesh
+from tpcsweep.analysis.links.site_tables import read_table
+from tpcsweep.common.numbers import CONFIDENCE, between, json_number, short
+from tpcsweep.data.opening import load
+from tpcsweep.data.scatter import SHARED
+from tpcsweep.data.variables import LIMIT_NAMES
+from tpcsweep.sweeps.parameters import DESTINATION, LINK, SOURCE
+from tpcsweep.sweeps.problems import quoted, refused, suggest
+from tpcsweep.sweeps.units import RATE, UnitError, parse
+
+COLUMNS = (*LINK, "Gbit/s")
+"""Columns of a table of goals. A rate is a number in Gbit/s, or has a unit: 500 Mbit/s."""
+Verdict = Literal["reached", "not reached", "not decided"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    source: str
+    destination: str
+    rate: float  # Gbit/s
+    line: int  # of the table
+
+
+@dataclass(frozen=True)
+class GoalResult:
+    """The verdict on a goal, with the setting that decides it: the fewest streams that reach it, or the fastest."""
+
+    goal: Goal
+    verdict: Verdict
+    throughput: float = math.nan  # mean of the setting, Gbit/s
+    low: float = math.nan
+    high: float = math.nan
+    probability: float = math.nan  # that one measurement of the setting reaches the goal
+    streams: float = math.nan
+    limit: str = ""
+    reason: str = ""  # why there is no verdict
+    before: str = ""  # another verdict of the last run with one, and its date
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        numbers = ("throughput", "low", "high", "probability", "streams")
+        return {
+            **vars(self.goal),
+            **{name: value for name, value in vars(self).items() if name != "goal"},
+            **{name: json_number(getattr(self, name)) for name in numbers},
+        }
+
+
+def read_goals(file: Path, summary: xr.Dataset) -> list[Goal]:
+    """Read a table of goals for the links of a mesh.
+
+    Raises ConfigurationError with file and line for a table without the columns, an unknown site, a link from a site
+    to itself, a link twice, and a rate that is none; OSError if the file cannot be read.
+    """
+    sites = {name: [str(value) for value in summary[name].values.tolist()] for name in LINK}
+    lines: dict[tuple[str, str], int] = {}
+
+    def goal(line: int, cells: Mapping[str, str]) -> Goal:
+        for name in LINK:
+            if cells[name] not in sites[name]:
+                raise refused("", f"{name} {quoted(cells[name])}", suggest(cells[name], sites[name], 20))
+        link = cells[SOURCE], cells[DESTINATION]
+        if link[0] == link[1]:
+            raise refused("", f"a link from {link[0]} to itself", "two sites")
+        if link in lines:
+            raise refused("", f"{' → '.join(link)} again", f"each link once; line {lines[link]} has it")
+        lines[link] = line
+        return Goal(*link, _rate(cells[COLUMNS[-1]]), line)
+
+    return read_table(file, COLUMNS, goal)
+
+
+def _rate(text: str) -> float:
+    try:
+        value: float | str = float(text)
+    except ValueError:
+        value = text
+    try:
+        rate = float(parse(value, RATE))
+    except UnitError as error:
+        raise refused("", quoted(text), f"{error.allowed}; a number alone is in Gbit/s") from error
+    if not rate:
+        raise refused("", quoted(text), "a rate above 0")
+    return rate
+
+
+def judge_goals(summary: xr.Dataset, goals: Sequence[Goal]) -> list[GoalResult]:
+    """Return the verdict on each goal of a mesh."""
+    settings = link_settings(summary)
+    links = {(str(at[0]), str(at[1])): rows for at, rows in settings.groupby([*LINK], sort=False)}
+    measured = [goal for goal in goals if (goal.source, goal.destination) in links]
+    tests = [_tests(links[goal.source, goal.destination], goal) for goal in measured]
+    smallest = np.array([min(_both(rows)) for rows in tests])
+    corrected = holm(smallest, np.full(len(measured), 1 / max(1, len(measured))))
+    results = {
+        goal: _judged(goal, rows, bool(p < 1 - CONFIDENCE))
+        for goal, rows, p in zip(measured, tests, corrected, strict=True)
+    }
+    unknown = "no usable measurement"
+    return [results.get(goal) or GoalResult(goal, "not decided", reason=unknown) for goal in goals]
+
+
+def _tests(settings: pd.DataFrame, goal: Goal) -> pd.DataFrame:
+    """Add to the settings of a link the p-values of a mean at the goal, and the probability to reach it once."""
+    distance = settings["log"] - math.log(goal.rate)
+    freedom = settings["freedom"].clip(lower=1.0)
+    t = distance / np.sqrt(settings["variance"] + SHARED**2)
+    once = distance / np.sqrt(settings["variance"] + settings["single"] + 2 * SHARED**2)
+    return settings.assign(
+        t=t,
+        error=np.sqrt(settings["variance"] + SHARED**2),
+        above=stats.t.sf(t, freedom),
+        below=stats.t.cdf(t, freedom),
+        probability=stats.t.cdf(once, freedom),
+    )
+
+
+def _both(rows: pd.DataFrame) -> tuple[float, float]:
+    """Return the p-values of "some setting reaches it" and of "none does"."""
+    return min(1.0, float(rows["above"].min()) * len(rows)), float(rows["below"].max())
+
+
+def _judged(goal: Goal, rows: pd.DataFrame, is_clear: bool) -> GoalResult:
+    reaches, fails = _both(rows)
+    verdict: Verdict = "not decided" if not is_clear else "reached" if reaches < fails else "not reached"
+    fastest = rows.loc[rows["log"].idxmax()]
+    chosen = fastest
+    if verdict == "reached":
+        enough = rows[rows["above"] * len(rows) < 1 - CONFIDENCE]
+        enough = enough if len(enough) else rows.loc[[rows["above"].idxmin()]]
+        chosen = enough.sort_values(["streams", "log"], ascending=[True, False]).iloc[0]
+    half = float(stats.t.isf((1 - CONFIDENCE) / 2, max(1.0, chosen["freedom"])) * chosen["error"])
+    rate, low, high = np.exp([chosen["log"], chosen["log"] - half, chosen["log"] + half]).tolist()
+    streams = float(chosen["streams"]) if verdict != "not reached" else math.nan
+    chance, limit = float(chosen["probability"]), str(chosen["limit"])
+    return GoalResult(goal, verdict, rate, low, high, chance, streams, limit)
+
+
+def overall(results: Sequence[GoalResult]) -> Verdict:
+    """Return the verdict on all goals together."""
+    verdicts = {result.verdict for result in results}
+    return (
+        "not reached" if "not reached" in verdicts
+        else "not decided" if "not decided" in verdicts
+        else "reached"
+    )  # fmt: skip
+
+
+def judged_with_history(dataset: Path, summary: xr.Dataset, table: Path) -> list[GoalResult]:
+    """Return the verdicts on a table of goals, with changes since earlier runs. Raises the errors of `read_goals`."""
+    require_mesh(summary)
+    return _with_history(dataset, summary, judge_goals(summary, read_goals(table, summary)))
+
+
+def _with_history(dataset: Path, summary: xr.Dataset, results: Sequence[GoalResult]) -> list[GoalResult]:
+    """Add to each result another verdict of the last kept run that has a verdict, with the day of that run."""
+    folder = dataset.with_name(FOLDER)
+    if not folder.is_dir():
+        return list(results)
+    goals, before = [result.goal for result in results], dict[Goal, str]()
+    decided: dict[Goal, Verdict] = {}
+    for run in read_kept_runs(folder)[0]:
+        kept = load(folder / run.file)
+        if str(kept.attrs["measured_until"]) == str(summary.attrs["measured_until"]):
+            continue
+        for each in judge_goals(kept, goals):
+            if each.verdict != "not decided":
+                decided[each.goal], before[each.goal] = each.verdict, f"{run.ended:%Y-%m-%d}"
+    return [
+        replace(result, before=f"{decided[result.goal]} on {before[result.goal]}")
+        if decided.get(result.goal, result.verdict) != result.verdict
+        else result
+        for result in results
+    ]
+
+
+HEADS = (
+    "source",
+    "destination",
+    "goal",
+    "Gbit/s",
+    "interval",
+    "chance",
+    "streams",
+    "verdict",
+    "limit",
+    "before",
+)
+
+
+def texts(results: Sequence[GoalResult]) -> Iterator[tuple[str, ...]]:
+    """Yield a row of texts with `HEADS` for each result."""
+    for result in results:
+        known = math.isfinite(result.throughput)
+        yield (
+            result.goal.source,
+            result.goal.destination,
+            f"{short(result.goal.rate)} Gbit/s",
+            short(result.throughput) if known else "",
+            between(result.low, result.high) if known else "",
+            _percent(result.probability) if known else "",
+            str(int(result.streams)) if math.isfinite(result.streams) else "",
+            result.verdict + (f": {result.reason}" if result.reason else ""),
+            LIMIT_NAMES.get(result.limit, ""),
+            result.before,
+        )
+
+
+def _percent(share: float) -> str:
+    return "> 99 %" if share > 0.99 else "< 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+
+
+def in_a_sentence(results: Sequence[GoalResult]) -> str:
+    """Count the verdicts."""
+    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in _ORDER}
+    parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    return f"{len(results)} goals: {', '.join(parts)}."
+
+
+_ORDER: Sequence[Verdict] = ("reached", "not reached", "not decided")
