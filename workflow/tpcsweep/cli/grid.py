@@ -66,13 +66,14 @@ def grid_table(study: SweepStudy) -> RenderableType:
 
 def grid_summary(study: SweepStudy) -> str:
     """Describe the grid in one line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
-    from tpcsweep.sweeps.sweep import REPETITION, expected_seconds
+    from tpcsweep.sweeps.sweep import REPETITION
 
     grid, testbed = study.grid, study.testbed
     axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
-    parts = [*([axes] if axes else []), counted(study.sweep.repetitions, "repetition")]
+    design = " of a two-level design" if study.sweep.design == "screening" else ""
+    parts = [*([axes + design] if axes else []), counted(study.sweep.repetitions, "repetition")]
     cells, deployments = counted(len(grid.cells), "cell"), counted(len(grid.deployments), "deployment")
-    low, high = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)
+    low, high = testbed.expected_seconds(grid)
     expected = "about " + " to ".join(dict.fromkeys(map(_duration, (low, high))))
     if testbed.simulated:
         seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -80,6 +81,21 @@ class Settings(Strict):
     def settings_values(self) -> Mapping[str, Iterable[str]]:
         """The values of each setting."""
         return {name: setting.values for name, setting in self.settings.items()}
+
+    def expected_seconds(self, grid: Grid) -> tuple[float, float]:
+        """Return the shortest and the longest duration of a sweep, s, with all retries.
+
+        The longest has commands that apply and restore settings for all of their `timeout`; `verify` only reads.
+        """
+        cells, deployments = len(grid.cells), len(grid.deployments)
+        applied = [setting for _, setting in self.applied_settings(grid.cells[0].parameters).values()]
+        settling = sum(setting.settle for setting in applied)
+        commands = sum(2 * setting.timeout for setting in applied)
+        base = deployments * (self.deploy_seconds + settling) + cells * self.cell_seconds
+        shortest, longest = grid.sweep.measurement.bounds
+        retries = sum(math.ceil(grid.sweep.retry_share * len(held)) for held in grid.deployments.values())
+        most = base + (cells + retries) * longest + retries * self.cell_seconds
+        return base + cells * shortest, most + deployments * commands
 
     def applied_settings(self, wanted: DeploymentParameters) -> dict[str, tuple[str, HostSetting]]:
         """Return the settings of a deployment, each with its value, in the order of the testbed's file."""

@@ -6,7 +6,6 @@ import math
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.sweeps.problems import Problem
 from tpcsweep.sweeps.study import SweepStudy
-from tpcsweep.sweeps.sweep import expected_seconds
 from tpcsweep.sweeps.units import COUNT, DURATION, show
 from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.rules import Rule, allowed_values, at_most, broken, everywhere, known_word, rounded
@@ -49,7 +48,7 @@ def check(study: SweepStudy) -> list[Problem]:
 def _budget(testbed: Endpoints, study: SweepStudy, file: str) -> list[Problem]:
     grid, budget, problems = study.grid, testbed.budget, []
     most_bytes = testbed.most_bytes(grid)
-    seconds = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)[1]
+    seconds = testbed.expected_seconds(grid)[1]
     if most_bytes == math.inf:
         allowed = "files, or a bandwidth for each pair of the testbed: otherwise nothing bounds the bytes"
         until = study.sweep.measurement.until

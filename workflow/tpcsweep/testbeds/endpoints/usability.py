@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from tpcsweep.measuring.tools.tool import Credentials
 from tpcsweep.sweeps.study import SweepStudy
-from tpcsweep.sweeps.sweep import expected_seconds
 from tpcsweep.testbeds.endpoints import door_network, pauses, secrets, validity
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.opening_doors import open_doors
@@ -39,7 +38,7 @@ def problems_of_sweep(study: SweepStudy) -> dict[str, list[Problem]]:
     settings, grid = study.testbed, study.grid
     assert isinstance(settings, Endpoints)
     names = {deployment[0].parameters.pair for deployment in grid.deployments.values()}
-    seconds = expected_seconds(grid, settings.deploy_seconds, settings.cell_seconds)[1]
+    seconds = settings.expected_seconds(grid)[1]
     cell = study.sweep.measurement.bounds[1] + settings.cell_seconds
     pairs = [pair for pair in settings.pairs if pair.name in names]
     with ThreadPoolExecutor(WORKERS) as pool:
