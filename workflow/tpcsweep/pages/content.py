@@ -29,6 +29,7 @@ from tpcsweep.pages.contract import (
     FlagWords,
     PageData,
     Points,
+    SettingEffects,
     View,
 )
 from tpcsweep.pages.figures.axis_labels import name_text
@@ -76,6 +77,7 @@ def page_content(
     files: Sequence[tuple[str, str]] = (),
     claims: Sequence[Mapping[str, Any]] = (),
     forecast: Forecast | None = None,
+    effects: SettingEffects | None = None,
     overview: str = "",
     exists: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Any]:
@@ -100,6 +102,7 @@ def page_content(
             }
             for found in findings(summary, gained)
         ],
+        "effects": effects,
         "doubts": _doubts(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
         "models": forecast.section if forecast else None,

@@ -23,6 +23,7 @@ from tpcsweep.data.opening import load, open_group
 from tpcsweep.data.places import FILES, LIVE_PAGE, RUN_UNDER_WAY
 from tpcsweep.pages.cell_columns import doubtful
 from tpcsweep.pages.content import dataset_facts, page_content, sparkline
+from tpcsweep.pages.contract import SettingEffects
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.rendering import render
 
@@ -35,6 +36,7 @@ class Section(TypedDict, total=False):
 
     claims: Sequence[Mapping[str, Any]]  # verdicts with the keys published, source, verdict, reason
     forecast: Forecast | None
+    effects: SettingEffects | None
 
 
 Analysis = Callable[[Path, xr.Dataset], Section]
