@@ -152,10 +152,8 @@ def aliased(factors: Sequence[str]) -> list[str]:
     }
     # A product of columns that is orthogonal to a third one has nothing of its effect.
     shared = {
-        name: [f"{pair} by {overlap:+.2g}" if abs(overlap) < 1 else pair for pair, product in pairs.items()
-               if (overlap := float((product * sign).mean()))]
-        for name, sign in signs.items()
-    }  # fmt: skip
+        name: [pair for pair, product in pairs.items() if product @ sign] for name, sign in signs.items()
+    }
     if not any(shared.values()):
         groups: dict[tuple[int, ...], list[str]] = {}
         for pair, product in pairs.items():
