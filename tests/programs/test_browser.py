@@ -16,6 +16,7 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.pages import making
 from tpcsweep.pages.rendering import render
 
+from tests.support.blocks import made_up, written
 from tests.support.browser import DESKTOP, PHONE, SETTLED, visiting
 from tests.support.commands import tpcsweep
 from tests.support.firefox import Marionette, in_firefox
@@ -31,8 +32,8 @@ HOLES = {
     "failed": [{"rtt": 50.0, "streams": 8}, {"origins": 2, "rtt": 5.0, "streams": 1}],
     "flagged": {"not_steady": [{"streams": 4}]},
 }
-PAGES = ["sweep/index.html", "index.html", "history/index.html", "begun/index.html", "alone.html"]
-"""A sweep with models, the overview, histories of many runs and of one, and a shipped dataset alone."""
+PAGES = [*(f"{name}index.html" for name in ("sweep/", "blocks/", "", "history/", "begun/")), "alone.html"]
+"""A sweep with models, one in blocks, the overview, histories of many runs and of one, and a shipped dataset alone."""
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 VIOLATIONS = "axe.run().then(seen => seen.violations.map(each => `${each.id}: ${each.nodes[0].html}`))"
@@ -48,6 +49,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setattr("tpcsweep.analysis.models.fit", partial(fit.fit, resamples=3))
         saved_fits.fit_all(opening.load(file), file.with_name("models.json"))
     making.make_page(file, file.with_name("index.html"), listed=True, analyses=SECTIONS)
+    blocks = written(results / "blocks", made_up({"stock": 0.0, "fq": 0.3}, 4, seed=0, many_streams=0.4))
+    making.make_page(blocks, blocks.with_name("index.html"), listed=True, analyses=SECTIONS)
     making.make_overview(results / "index.html")
     runs = weekly(folded(results / "history"), 26)
     runs[12:20] = [times(summary, 0.8) for summary in runs[12:20]]
@@ -65,7 +68,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("wide", [PHONE, DESKTOP])
 @pytest.mark.parametrize("page", PAGES)
 def test_nothing_looks_broken(results: Path, page: str, wide: int) -> None:
-    datasets = {"sweep/index.html": results / "sweep/dataset.nc", "alone.html": EXAMPLE}
+    datasets = {f"{name}/index.html": results / f"{name}/dataset.nc" for name in ("sweep", "blocks")}
+    datasets["alone.html"] = EXAMPLE
     assert broken(results / page, wide, datasets.get(page)) == []
 
 

@@ -29,6 +29,7 @@ def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() 
     assert code_of(ROOT / "notebooks/compare.ipynb")
 
 
+REPEATED: Axes = {"repetition": [1, 2, 3]}
 SURFACE = {"throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu"}
 
 
@@ -39,6 +40,12 @@ SURFACE = {"throughput_heatmap", "throughput_surface", "throughput_lines", "good
         ("limits", "demo", FOUR, {"limits"}),
         ("curves", "netem-limit", {"queue_limit": [1000, None], **FOUR, "rtt": [5.0]}, {"curves"}),
         ("releases", "releases", {"xrootd": ["5.8.1", "5.9.9"], **FOUR, "rtt": [5.0]}, {"releases"}),
+        (
+            "effects",
+            "host-tuning@hosts",
+            {"tuning": ["stock", "fq"], "streams": [1, 2], **REPEATED},
+            {"effects"},
+        ),
     ],
 )
 def test_notebooks_run_alone(tmp_path: Path, name: str, sweep: str, axes: Axes, made: set[str]) -> None:
@@ -47,7 +54,7 @@ def test_notebooks_run_alone(tmp_path: Path, name: str, sweep: str, axes: Axes, 
     folding.write(folding.fold(files, axes), results / "dataset.nc")
     executed(ROOT / f"notebooks/{name}.ipynb", tmp_path)
     found = {path.name for path in (results / "figures").iterdir()}
-    tables = {f"{name}.csv"} if name in Notebooks.model_fields else set()
+    tables = {f"{name}.csv"} if name in (*Notebooks.model_fields, "effects") else set()
     assert found == {f"{figure}.{end}" for figure in made for end in ("png", "svg")} | tables
     for figure in made:
         shown = pixels(results / f"figures/{figure}.png")

@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from tpcsweep.data import folding
+from tpcsweep.sweeps.designs import screening_runs
+
+from tests.support import synthetic
 
 STREAMS, RTTS = (1, 4, 16), (5.0, 50.0)
 
@@ -39,3 +44,35 @@ def made_up(
         {"tuning": [*gains], "rtt": [*RTTS], "streams": [*STREAMS], "repetition": range(1, blocks + 1)},
         {"testbed_kind": "netns", "repeat": "deployments"},
     )
+
+
+def screened(gains: Mapping[str, float], blocks: int, seed: int, *, interaction: float = 0.0) -> xr.Dataset:
+    """Make a dataset of a design for screening over settings with values v0 and v1, and `gains` of the latter.
+
+    `interaction` is the gain of the first two settings whose values are equal over unequal ones.
+    """
+    random = np.random.default_rng(seed)
+    names, streams = [*gains], [1, 8]
+    shape = (*(2 for _ in names), len(streams), blocks)
+    throughput, drift = np.full(shape, np.nan), random.normal(0, 0.2, blocks)
+    for run in screening_runs(len(names)):
+        level = sum(np.log1p(gain) * at for gain, at in zip(gains.values(), run, strict=True))
+        level += np.log1p(interaction) * (run[0] == run[1])
+        luck = random.normal(0, 0.03, blocks) + random.normal(0, 0.02, (len(streams), blocks))
+        throughput[run] = np.exp(level + drift + luck)
+    values = {name: ["v0", "v1"] for name in names}
+    return xr.Dataset(
+        {"throughput": ((*names, "streams", "repetition"), throughput)},
+        {**values, "streams": streams, "repetition": range(1, blocks + 1)},
+        {"testbed_kind": "netns", "repeat": "deployments", "design": "screening"},
+    )
+
+
+def written(folder: Path, summary: xr.Dataset, order: str = "blocks") -> Path:
+    """Write a dataset of blocks as the workflow does, with the throughput of a summary."""
+    axes = {str(name): summary[name].values.tolist() for name in ("tuning", "rtt", "streams", "repetition")}
+    folded = folding.fold(synthetic.write_sweep(folder, axes), axes)
+    folded.summary["throughput"][:] = summary["throughput"].values
+    folded.summary.attrs |= {"repeat": "deployments", "order": order}
+    folding.write(folded, folder / "dataset.nc")
+    return folder / "dataset.nc"

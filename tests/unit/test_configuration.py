@@ -17,6 +17,7 @@ from tpcsweep.sweeps.parameters import WORD, Parameters, complete, supporting_te
 from tpcsweep.sweeps.problems import ConfigurationError, quoted
 from tpcsweep.sweeps.study import cell_spec
 from tpcsweep.testbeds import support
+from tpcsweep.testbeds.endpoints import checks as endpoints
 from tpcsweep.testbeds.loading import KINDS as TESTBEDS
 from tpcsweep.testbeds.loading import WorkflowSettings, load
 from tpcsweep.testbeds.netns.checks import check, this_machine
@@ -28,14 +29,25 @@ from tests.support.projects import MACHINE, cases, errors, loaded, problems
 from tests.support.workflow import ROOT
 
 KINDS = ("sweep", "testbed", "import")
+HOSTS = "host-tuning"
+"""The sweep whose axis is a setting of the testbed of this name."""
 SHIPPED = [("config", ROOT / f"config/{name}.yaml") for name in ("config", "k8s")]
 SHIPPED += [(kind, path) for kind in KINDS for path in sorted(ROOT.glob(f"config/{kind}s/*.yaml"))]
 
 
-@pytest.mark.parametrize("name", [path.stem for kind, path in SHIPPED if kind == "sweep"])
+SWEEPS = [path.stem for kind, path in SHIPPED if kind == "sweep"]
+
+
+@pytest.mark.parametrize("name", [name for name in SWEEPS if name != HOSTS])
 def test_shipped_sweeps_can_be_done_on_two_cpus(name: str) -> None:
     configuration = load({"sweep": name, "testbed": "netns"}, ROOT)
     assert check(configuration, replace(MACHINE, congestion_controls=("cubic", "reno", "bbr"))) == []
+
+
+def test_the_shipped_sweep_of_hosts_fits_the_budget_of_its_testbed() -> None:
+    configuration = load({"sweep": HOSTS, "testbed": HOSTS}, ROOT)
+    assert len(configuration.grid.deployments) == 5 * 4
+    assert endpoints.check(configuration) == []
 
 
 def test_the_shipped_configuration_takes_minutes() -> None:

@@ -11,13 +11,16 @@ import xarray as xr
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tpcsweep.analysis import effects_report
 from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects, holm
+from tpcsweep.analysis.effects_plots import forest
+from tpcsweep.analysis.page_sections import effects_section
 from tpcsweep.cli.group import main
-from tpcsweep.data import folding
+from tpcsweep.data.labels import TRANSFERS_GROUP
+from tpcsweep.pages.making import make_page
 from tpcsweep.sweeps.problems import ConfigurationError
 
-from tests.support import synthetic
-from tests.support.blocks import made_up
+from tests.support.blocks import STREAMS, made_up, written
 
 
 def overall(found: BlockEffects, value: str, measure: str = "throughput") -> Row:
@@ -85,7 +88,7 @@ def test_any_value_is_the_reference_and_gaps_are_named() -> None:
     row = overall(found, "stock")
     assert (row.verdict, row.blocks) == ("less", 5)
     assert row.low < 1 / 1.3 < row.high
-    assert found.notes == ["stock: 5 of 30 pairs are in blocks or cells with gaps, and not used"]
+    assert found.notes == ["tuning stock: 5 of 30 pairs are in blocks or cells with gaps, and not used"]
 
 
 @pytest.mark.parametrize(
@@ -107,23 +110,54 @@ def test_datasets_without_blocks_are_refused(change: Any, asked: Any, problem: s
         block_effects(one, "tuning")
 
 
-def written(folder: Path, summary: xr.Dataset) -> Path:
-    """Write a dataset of blocks as the workflow does, with throughput as told."""
-    axes = {str(name): summary[name].values.tolist() for name in ("tuning", "rtt", "streams", "repetition")}
-    folded = folding.fold(synthetic.write_sweep(folder, axes), axes)
-    folded.summary["throughput"][:] = summary["throughput"].values
-    folded.summary.attrs["repeat"] = "deployments"
-    folding.write(folded, folder / "dataset.nc")
-    return folder / "dataset.nc"
-
-
 @pytest.mark.parametrize(("gain", "code"), [(0.4, 0), (0.0, 1), (0.095, 3)])
 def test_the_command_exits_by_the_verdict(tmp_path: Path, gain: float, code: int) -> None:
     file = written(tmp_path, made_up({"stock": 0.0, "fq": gain}, 4, seed=5))
     asked = ["effects", str(file), "--of", "tuning", "--reference", "stock", "--at-least", "10%"]
-    done = CliRunner().invoke(main, asked)
+    done = CliRunner().invoke(main, [*asked, "-o", str(tmp_path / "effects.svg")])
+    assert (tmp_path / "effects.svg").read_text().startswith("<?xml")
     assert done.exit_code == code, done.output
     words = {0: "gain of at least 10 %", 1: "less than 10 %", 3: "more blocks would decide"}
     assert words[code] in " ".join(done.output.split())
     content = json.loads(CliRunner().invoke(main, [*asked, "--json"]).output)
+    assert content["of"] == {"tuning": "stock"}
     assert content["verdict"] == {0: "gain", 1: "less", 3: "undecided"}[code]
+
+
+def test_the_figure_has_a_row_for_each_value_and_lines_at_one_and_the_wanted_gain(tmp_path: Path) -> None:
+    gains = {"stock": 0.0, "fq": 0.0, "rmem": 0.3}
+    summary = xr.load_dataset(written(tmp_path, made_up(gains, 8, seed=3, many_streams=0.4)))
+    found = block_effects(summary, at_least=0.2)
+    [axes] = forest(summary, found).axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["fq", "rmem", *(f"rmem, streams {count}" for count in STREAMS)]
+    straight = [set(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
+    assert straight == [{1}, {1.2}]
+    low, high = axes.get_xlim()
+    assert low < 1 < overall(found, "rmem").high < high
+
+
+@pytest.mark.parametrize(("order", "blocks"), [("blocks", 4), ("random", 4), ("blocks", 1)])
+def test_the_page_of_a_sweep_in_blocks_has_the_verdicts(tmp_path: Path, order: str, blocks: int) -> None:
+    file = written(tmp_path, made_up({"stock": 0.0, "fq": 0.4}, blocks, seed=5), order=order)
+    make_page(file, tmp_path / "index.html", analyses=[effects_section])
+    page = (tmp_path / "index.html").read_text()
+    shown = order == "blocks" and blocks > 1
+    assert ("Effects of settings" in page) == shown
+    assert ("<td>gain of at least 10 %</td>" in page) == shown
+
+
+def test_a_report_has_the_figures_of_each_setting_and_every_effect(tmp_path: Path) -> None:
+    file = written(tmp_path, made_up({"stock": 0.0, "fq": 0.4}, 4, seed=5))
+    summary, transfers = xr.load_dataset(file), xr.load_dataset(file, group=TRANSFERS_GROUP)
+    summary["host_sent"] = summary["throughput"].copy(data=2 * summary["throughput"].values)
+    table = effects_report.metrics(summary, transfers)
+    assert table["tuning"].tolist() == ["stock", "fq"]
+    assert table["throughput (Gbit/s)"].tolist() == pytest.approx((table["host_sent (Gbit/s)"] / 2).tolist())
+    expected = transfers["total"].where((transfers["tuning"] == "fq") & (transfers["ok"] == 1)).median()
+    assert table[effects_report.COMPLETION].iloc[1] == pytest.approx(float(expected))
+    _, effects, _ = effects_report.report(summary)
+    assert effects["value"].unique().tolist() == ["fq"]
+    _, none, [reason] = effects_report.report(summary.isel(repetition=[0]))
+    assert none.empty
+    assert "2 blocks or more" in reason

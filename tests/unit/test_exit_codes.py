@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from tpcsweep.cli import main
 from tpcsweep.testbeds import kinds
 
+from tests.support.blocks import made_up, written
 from tests.support.commands import COMMANDS
 from tests.support.made_up import write_results
 from tests.support.workflow import ROOT
@@ -141,7 +142,9 @@ def test_a_forbidden_place_is_an_error_with_the_option_for_another() -> None:
 @pytest.mark.parametrize("name", with_output())
 def test_a_full_disk_is_an_error(name: str, project: Path) -> None:
     words = example(name)
-    output = project / ("out.svg" if name == "figure" else "out.yaml")
+    output = project / ("out.svg" if name in ("figure", "effects") else "out.yaml")
+    if name == "effects":
+        words = [str(written(project / "blocks", made_up({"stock": 0.0, "fq": 0.3}, 3, seed=0)))]
     if name == "figure":
         words = words[: words.index("--panels")]  # the project's sweep has other axes
     words = [name, *(words[: words.index("-o")] if "-o" in words else words), "-o", str(output)]

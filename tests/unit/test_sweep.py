@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tpcsweep.sweeps.parameters import DEPLOYMENT, Parameters
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
-from tpcsweep.sweeps.sweep import Grid, Sweep, cell_paths, expand, expected_seconds
+from tpcsweep.sweeps.sweep import Grid, Sweep, cell_paths, expand
 from tpcsweep.testbeds.netns.settings import Netns
 
-from tests.support.projects import cases
+from tests.support.projects import cases, study_of
 
 Axes = dict[str, list[Any]]
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -210,16 +210,38 @@ def test_rules_that_do_nothing_and_grids_too_large_are_refused(sweep: str, messa
 
 
 def test_expected_duration() -> None:
+    class Slow(Netns):
+        deploy_seconds = 5.0
+        cell_seconds = 0.0
+
+    class Pausing(Slow):
+        cell_seconds = 1.0
+
+    testbed = Slow(kind="netns")
     found = grid({"rtt": [5, 20], "streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 40})
     # No cell ends before 30 s as it is steady. A fifth of the cells of each deployment may be measured again, in it.
-    assert expected_seconds(found, deploy_seconds=5) == (2 * 5 + 6 * 30, 2 * 5 + (6 + 2) * 40)
-    for measurement, each, least, most in (
-        ({"min_time": 4, "max_time": 10}, 1, 5 + 3 * 11, 5 + 3 * 11),
-        ({"until": "seconds", "seconds": "1 min"}, 0, 5 + 180, 5 + 180),
-        ({"until": "files", "files": 2, "max_time": "1 h"}, 0, 5, 5 + 3 * 3600),
+    assert testbed.expected_seconds(found) == (2 * 5 + 6 * 30, 2 * 5 + (6 + 2) * 40)
+    for measurement, kind, least, most in (
+        ({"min_time": 4, "max_time": 10}, Pausing, 5 + 3 * 11, 5 + 3 * 11),
+        ({"until": "seconds", "seconds": "1 min"}, Slow, 5 + 180, 5 + 180),
+        ({"until": "files", "files": 2, "max_time": "1 h"}, Slow, 5, 5 + 3 * 3600),
     ):
         found = grid({"streams": [1, 2, 3]}, measurement=measurement, retry_share=0)
-        assert expected_seconds(found, 5, each) == (least, most)
+        assert kind(kind="netns").expected_seconds(found) == (least, most)
+
+
+def test_expected_duration_with_settings_of_hosts(tmp_path: Path) -> None:
+    how = {"values": {"a": "true", "b": "true"}, "restore": "true", "settle": "10 s", "timeout": "1 min"}
+    file = tmp_path / "hosts.yaml"
+    file.write_text(yaml.safe_dump({"kind": "netns", "settings": {"tuning": how}}))
+    measured = {"measurement": {"until": "seconds", "seconds": "30 s"}, "retry_share": 0}
+    without, with_setting = (
+        study_of(tmp_path, str(file), parameters=parameters, **measured)
+        for parameters in ({"rtt": [1, 2]}, {"tuning": ["a", "b"]})
+    )
+    least, most = without.testbed.expected_seconds(without.grid)
+    # Commands that apply and restore may take all of their time.
+    assert with_setting.testbed.expected_seconds(with_setting.grid) == (least + 2 * 10, most + 2 * (10 + 120))
 
 
 def test_each_block_measures_every_deployment_once_in_random_order() -> None:

@@ -7,13 +7,17 @@ blocks (paired t; R. A. Fisher, The Design of Experiments, 1935; for summaries o
 et al., BMJ 300, 1990). Holm's correction treats everything that is reported as one family, in which the overall
 effects on throughput have half of the level.
 
+A sweep with design: screening has an effect for each setting: the mean of its runs with the second value over that of
+its runs with the first one, in each block.
+
 Counts of retransmits may be zero: half a segment is added (F. J. Anscombe, Biometrika 43, 1956).
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,11 +26,12 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from tpcsweep.common.numbers import CONFIDENCE
+from tpcsweep.common.numbers import CONFIDENCE, plain
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import SIMULATED
 from tpcsweep.data.tables import observations
-from tpcsweep.sweeps.parameters import value_text
+from tpcsweep.sweeps.designs import SCREENING, compared_axes, screening_runs
+from tpcsweep.sweeps.parameters import Parameters, name_text, value_text
 from tpcsweep.sweeps.problems import refused, suggest
 from tpcsweep.sweeps.sweep import REPETITION
 
@@ -43,8 +48,10 @@ Verdict = Literal["gain", "less", "undecided"]
 
 @dataclass(frozen=True)
 class Row:
-    """The ratio of one value of a setting over the reference, for all cells or those with one value of an axis."""
+    """The ratio of one value of a setting over its reference, for all cells or those with one value of an axis."""
 
+    setting: str
+    reference: str
     value: str
     axis: str  # "" for all cells
     at: str  # the value of `axis`
@@ -62,13 +69,12 @@ class Row:
 
 @dataclass(frozen=True)
 class BlockEffects:
-    """Effects of the values of a setting."""
+    """Effects of the values of settings."""
 
-    setting: str
-    reference: str
+    references: Mapping[str, str]  # of each setting
     at_least: float
     rows: list[Row]
-    notes: list[str]  # blocks and cells that are not used
+    notes: list[str]  # blocks and cells that are not used, and aliased effects
 
     @property
     def verdict(self) -> Verdict:
@@ -80,6 +86,8 @@ class BlockEffects:
 class _Test(NamedTuple):
     """Numbers of the blocks for one row, and those that are tested against zero."""
 
+    setting: str
+    reference: str
     value: str
     axis: str
     at: str
@@ -89,47 +97,127 @@ class _Test(NamedTuple):
 
 
 def block_effects(
-    summary: xr.Dataset, setting: str, reference: str | None = None, at_least: float = 0.1
+    summary: xr.Dataset, setting: str | None = None, reference: str | None = None, at_least: float = 0.1
 ) -> BlockEffects:
-    """Estimate the effects of an axis of a dataset.
+    """Estimate the effects of settings; all of them are one family.
 
     Args:
         summary: Dataset whose repetitions are deployments of their own.
-        setting: The axis, such as `tuning`.
-        reference: The value that others are compared with, as text; by default the first one.
+        setting: An axis, such as `tuning`; by default all axes of deployments whose values are words.
+        reference: The value that others are compared with, as text; by default the first one of each axis.
         at_least: The wanted gain of throughput, as a share.
 
     Raises ConfigurationError if the dataset has no such axis or value, or no blocks.
     """
-    rows, names = _rows(summary, setting)
-    values = list(dict.fromkeys(rows["value"]))
+    rows, axes = _rows(summary, setting)
+    compared = default_settings(summary)
+    factors = [name for name in compared if name not in Parameters.model_fields and is_screening(summary)]
+    if setting is None and reference is not None and len(compared) > 1:
+        raise refused("--reference", repr(reference), f"it with --of, one of {', '.join(compared)}")
+    references = {
+        name: _reference(rows, name, reference) for name in (compared if setting is None else [setting])
+    }
+    tests, notes = list[_Test](), list[str]()
+    for name, first in references.items():
+        unpaired = {name, *(factors if name in factors else ())}
+        others = [axis for axis in axes if axis not in unpaired and rows[axis].nunique() > 1]
+        ours = rows.assign(
+            value=rows[name].map(partial(value_text, name)),
+            point=rows[others].apply(tuple, axis=1) if others else [()] * len(rows),
+        )
+        found, unused = _of_setting(ours, (name, first), others, len(factors) if name in factors else 0)
+        tests += found
+        notes += unused
+    if not any(test.measure == THROUGHPUT for test in tests):
+        raise refused("repetitions", "fewer than two blocks with both values", "2 blocks or more")
+    if factors:
+        notes += aliased(factors)
+    return BlockEffects(references, at_least, _judged(tests, at_least), notes)
+
+
+def default_settings(summary: xr.Dataset) -> list[str]:
+    """Return the axes whose effects are estimated unless one is asked for."""
+    return compared_axes({str(name): summary[name].values.tolist() for name in summary["throughput"].dims})
+
+
+def is_screening(summary: xr.Dataset) -> bool:
+    return bool(summary.attrs.get("design") == SCREENING)
+
+
+def aliased(factors: Sequence[str]) -> list[str]:
+    """Describe the resolution of a design for screening, and which effects it cannot tell apart."""
+    signs = dict(zip(factors, 2 * np.array(screening_runs(len(factors))).T - 1, strict=True))
+    pairs = {
+        f"{one} × {other}": signs[one] * signs[other] for one, other in itertools.combinations(factors, 2)
+    }
+    # A product of columns that is orthogonal to a third one has nothing of its effect.
+    shared = {
+        name: [pair for pair, product in pairs.items() if product @ sign] for name, sign in signs.items()
+    }
+    if not any(shared.values()):
+        groups: dict[tuple[int, ...], list[str]] = {}
+        for pair, product in pairs.items():
+            groups.setdefault(tuple(product * product[0]), []).append(pair)
+        same = "; ".join(" with ".join(group) for group in groups.values() if len(group) > 1)
+        return [
+            f"resolution IV: no effect of one setting is aliased with an interaction of two. Interactions: {same}"
+        ]
+    if len(factors) > 7:
+        return [
+            "resolution III: each effect contains a third of each interaction of two other settings, with a sign; "
+            "measure the settings that matter as a grid"
+        ]
+    lines = [f"{name} is aliased with {', '.join(with_pairs)}" for name, with_pairs in shared.items()]
+    return [f"resolution III: {'; '.join(lines)}. A grid of the settings that matter tells them apart"]
+
+
+def verdict_text(row: Row, at_least: float) -> str:
+    """Return the verdict of a row in words, with the number of blocks that would decide it."""
+    wanted = f"{plain(100 * at_least)} %"
+    if row.verdict is None:
+        return "differs" if row.differs else "no difference found"
+    if row.verdict != "undecided":
+        return f"gain of at least {wanted}" if row.verdict == "gain" else f"less than {wanted}"
+    more = f"over {MOST_BLOCKS}" if row.further_blocks is None else row.further_blocks
+    return f"undecided: {more} more blocks would decide"
+
+
+def _reference(rows: pd.DataFrame, setting: str, reference: str | None) -> str:
+    values = [*dict.fromkeys(value_text(setting, one) for one in rows[setting])]
     if not values:
         raise refused("--of", f"no cell with a throughput, at any value of {setting}", "measured cells")
-    if reference is None:
-        reference = values[0]
-    if reference not in values:
+    if reference is not None and reference not in values:
         raise refused("--reference", repr(reference), suggest(reference, values))
+    return values[0] if reference is None else reference
+
+
+def _of_setting(
+    rows: pd.DataFrame, setting: tuple[str, str], others: list[str], factors: int
+) -> tuple[list[_Test], list[str]]:
+    """Return the tests of a setting with its reference, and notes; `factors` is the size of a design, or 0."""
     tests, notes = list[_Test](), list[str]()
-    for value, measure in itertools.product((one for one in values if one != reference), MEASURES):
-        table = _log_ratios(rows, value, reference, measure)
+    values = [value for value in dict.fromkeys(rows["value"]) if value != setting[1]]
+    for value, measure in itertools.product(values, MEASURES):
+        if factors:
+            table = _contrasts(rows, value, measure, len(screening_runs(factors)))
+        else:
+            table = _log_ratios(rows, value, setting[1], measure)
         complete = _complete(table)
         if len(complete.columns) < FEWEST_BLOCKS:
             continue
         if measure == THROUGHPUT and complete.shape != table.shape:
-            unused = table.size - complete.size
-            notes.append(
-                f"{value}: {unused} of {table.size} pairs are in blocks or cells with gaps, and not used"
-            )
-        tests += _tests(complete, value, measure, names)
-    if not any(test.measure == THROUGHPUT for test in tests):
-        raise refused("repetitions", "fewer than two blocks with both values", "2 blocks or more")
-    return BlockEffects(setting, reference, at_least, _judged(tests, at_least), notes)
+            unused = f"{table.size - complete.size} of {table.size} pairs"
+            notes.append(f"{setting[0]} {value}: {unused} are in blocks or cells with gaps, and not used")
+        tests += _tests(complete, (*setting, value), measure, others)
+    return tests, notes
 
 
-def _rows(summary: xr.Dataset, setting: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return measured cells with `value`, `block`, `point` and logarithms of measures, and the other axes."""
+def _rows(summary: xr.Dataset, setting: str | None) -> tuple[pd.DataFrame, list[str]]:
+    """Return measured cells with their `block` and the logarithms of measures, and the names of all axes."""
     axes = [str(name) for name in summary["throughput"].dims if name != REPETITION]
-    if setting not in axes:
+    if setting is None and not default_settings(summary):
+        raise refused("--of", "no axis of deployments whose values are words", f"one of {', '.join(axes)}")
+    if setting is not None and setting not in axes:
         raise refused("--of", repr(setting), suggest(setting, axes))
     if summary.attrs.get("testbed_kind") == SIMULATED:
         raise refused("RESULTS", "a simulated dataset", "measurements: simulated cells have no scatter")
@@ -139,8 +227,6 @@ def _rows(summary: xr.Dataset, setting: str) -> tuple[pd.DataFrame, list[str]]:
     also = ("source_cpu", "destination_cpu", "retransmits", "duration")
     rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=also)
     rows = rows[(rows["reason"] == "") & (rows["throughput"] > 0)]
-    others = [name for name in axes if name != setting and rows[name].nunique() > 1]
-    points = rows[others].apply(tuple, axis=1) if others else pd.Series([()] * len(rows), rows.index)
     with np.errstate(divide="ignore", invalid="ignore"):
         gbit = rows["throughput"] * rows["duration"]
         measures = {
@@ -149,8 +235,7 @@ def _rows(summary: xr.Dataset, setting: str) -> tuple[pd.DataFrame, list[str]]:
             "retransmits": (rows["retransmits"] + 0.5) / gbit,
         }
         logs = {name: np.log(values.where(values > 0)) for name, values in measures.items()}
-    value = rows[setting].map(lambda one: value_text(setting, one))
-    return rows.assign(value=value, block=rows[REPETITION], point=points, **logs), others
+    return rows.assign(block=rows[REPETITION], **logs), axes
 
 
 def _log_ratios(rows: pd.DataFrame, value: str, reference: str, measure: str) -> pd.DataFrame:
@@ -163,6 +248,17 @@ def _log_ratios(rows: pd.DataFrame, value: str, reference: str, measure: str) ->
     return ours.reindex(points, columns=blocks) - theirs.reindex(points, columns=blocks)
 
 
+def _contrasts(rows: pd.DataFrame, value: str, measure: str, runs: int) -> pd.DataFrame:
+    """Return mean logarithms of a design's runs with a value minus those with the other one, points × blocks.
+
+    NaN where a run is missing, because then other settings do not cancel.
+    """
+    signs = np.where(rows["value"] == value, 2 / runs, -2 / runs)
+    weighted = rows[["point", "block"]].assign(contrast=signs * rows[measure])
+    sums = weighted.groupby(["point", "block"])["contrast"].sum(min_count=runs)
+    return sums.unstack("block")
+
+
 def _complete(table: pd.DataFrame) -> pd.DataFrame:
     """Remove blocks and points with the most gaps until none is left, so that all blocks have the same points."""
     while table.size and table.isna().any(axis=None):
@@ -173,10 +269,12 @@ def _complete(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _tests(table: pd.DataFrame, value: str, measure: str, names: list[str]) -> Iterator[_Test]:
+def _tests(
+    table: pd.DataFrame, about: tuple[str, str, str], measure: str, names: list[str]
+) -> Iterator[_Test]:
     """Yield the overall effect of a value, and for throughput its effect at each value of each axis."""
     overall = table.to_numpy().mean(axis=0)
-    yield _Test(value, "", "", measure, overall, overall)
+    yield _Test(*about, "", "", measure, overall, overall)
     if measure != THROUGHPUT:
         return
     for place, name in enumerate(names):
@@ -185,7 +283,7 @@ def _tests(table: pd.DataFrame, value: str, measure: str, names: list[str]) -> I
         for at in several if len(several) > 1 else ():
             here = np.array([one == at for one in coordinates])
             inside, outside = (table.to_numpy()[which].mean(axis=0) for which in (here, ~here))
-            yield _Test(value, name, value_text(name, at), measure, inside, inside - outside)
+            yield _Test(*about, name, value_text(name, at), measure, inside, inside - outside)
 
 
 def _judged(tests: list[_Test], at_least: float) -> list[Row]:
@@ -198,13 +296,13 @@ def _judged(tests: list[_Test], at_least: float) -> list[Row]:
     decided = dict(zip(rates, _corrected(against, [main[place] for place in rates]), strict=True))
     level = (1 - CONFIDENCE) / (1 if all(main[place] for place in rates) else 2) / max(1, sum(main))
     differing = {
-        (test.value, test.axis)
+        (test.setting, test.value, test.axis)
         for test, p in zip(tests, corrected, strict=True)
         if p < 1 - CONFIDENCE and test.axis
     }
     rows = []
     for place, (test, p) in enumerate(zip(tests, corrected, strict=True)):
-        if test.axis and (test.value, test.axis) not in differing:
+        if test.axis and (test.setting, test.value, test.axis) not in differing:
             continue
         blocks, differs = len(test.effects), bool(p < 1 - CONFIDENCE)
         mean, error = float(test.effects.mean()), float(test.effects.std(ddof=1)) / math.sqrt(blocks)
@@ -221,7 +319,7 @@ def _judged(tests: list[_Test], at_least: float) -> list[Row]:
             if verdict == "undecided":
                 further = _further_blocks(mean - threshold, error * math.sqrt(blocks), blocks, level)
         ratio, low, high = np.exp([mean, mean - half, mean + half]).tolist()
-        about = (test.value, test.axis, test.at, test.measure)
+        about = (test.setting, test.reference, test.value, test.axis, test.at, test.measure)
         rows.append(Row(*about, ratio, low, high, blocks, float(p), differs, verdict, further))
     return rows
 
@@ -266,11 +364,22 @@ def _further_blocks(distance: float, deviation: float, blocks: int, level: float
     return int(counts[enough[0]] - blocks) if enough.size else None
 
 
+def row_label(found: BlockEffects, row: Row) -> str:
+    """Return the value of a row with its setting, if there are several, and the part of the grid."""
+    setting = f"{name_text(row.setting)} " if len(found.references) > 1 else ""
+    return setting + row.value + (f", {name_text(row.axis)} {row.at}" if row.axis else "")
+
+
+def reference_text(found: BlockEffects) -> str:
+    """Return the value that others are compared with."""
+    several = {f"{name_text(name)} {value}" for name, value in found.references.items()}
+    return several.pop() if len(several) == 1 else "the first value of each setting"
+
+
 def to_dict(found: BlockEffects) -> Mapping[str, Any]:
     """Return everything for JSON."""
     return {
-        "of": found.setting,
-        "reference": found.reference,
+        "of": found.references,
         "at_least": found.at_least,
         "confidence": CONFIDENCE,
         "verdict": found.verdict,

@@ -1,18 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sections that analyses add to the page of a dataset. The page itself knows none of them: list a new one here."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import xarray as xr
 
 from tpcsweep.common.extras import missing_extras
 from tpcsweep.common.files import is_up_to_date
+from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.data.labels import is_mesh
 from tpcsweep.data.places import DATASET
 from tpcsweep.pages.content import Links
+from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.making import Analysis, Section
+from tpcsweep.sweeps.problems import ConfigurationError
+
+if TYPE_CHECKING:
+    from tpcsweep.analysis.block_effects import BlockEffects
 
 
 def claims_section(dataset: Path, summary: xr.Dataset) -> Section:
@@ -66,4 +75,46 @@ def goals_section(table: Path) -> Analysis:
     return section
 
 
-SECTIONS: Sequence[Analysis] = (claims_section, models_section, links_section)
+def effects_section(_dataset: Path, summary: xr.Dataset) -> Section:
+    """Return the effects of settings in a sweep with order: blocks, and nothing if they cannot be estimated."""
+    if summary.attrs.get("order") != "blocks" or missing_extras(["models"]):
+        return {"effects": None}
+    from tpcsweep.analysis.block_effects import block_effects, default_settings, reference_text
+
+    if not default_settings(summary):
+        return {"effects": None}
+    try:
+        found = block_effects(summary)
+    except ConfigurationError:  # such as fewer than two measured blocks, in the page of a partial run
+        return {"effects": None}
+    rows, over = _effect_rows(found), reference_text(found)
+    return {"effects": {"over": over, "wanted": 1 + found.at_least, "notes": found.notes, "rows": rows}}
+
+
+def _effect_rows(found: BlockEffects) -> list[EffectRow]:
+    from tpcsweep.analysis.block_effects import MEASURES, THROUGHPUT, row_label, verdict_text
+
+    rows: list[EffectRow] = []
+    for row in found.rows:
+        times, interval = short(row.ratio), between(row.low, row.high)
+        verdict = verdict_text(row, found.at_least)
+        text = f"{times} times ({interval}, {counted(row.blocks, 'block')}); {verdict}"
+        rows.append(
+            {
+                "words": row_label(found, row),
+                "measure": MEASURES[row.measure],
+                "drawn": row.measure == THROUGHPUT,
+                "ratio": row.ratio,
+                "low": row.low,
+                "high": row.high,
+                "times": times,
+                "interval": interval,
+                "pairs": row.blocks,
+                "verdict": verdict,
+                "text": text,
+            }
+        )
+    return rows
+
+
+SECTIONS: Sequence[Analysis] = (claims_section, models_section, links_section, effects_section)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpcsweep.cli.options import find_results_dataset, output_option, results_or_file
+from tpcsweep.cli.options import find_results_dataset, output_option, require_format, results_or_file
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _KINDS = {"lines": "lines", "map": "heatmap", "limits": "limits", "surface": "surface"}
 """Functions of `pages.figures` by kind."""
 _WITHOUT_AXES = ("cpu", "series", "matrix")
-_FORMATS = (".pdf", ".png", ".svg")
 
 
 @click.command()
@@ -55,8 +54,7 @@ def figure(results: Path, kind: str, x: str | None, y: str | None, panels: str, 
     from tpcsweep.pages import figures
 
     output = output or Path(f"{kind}.pdf")
-    if output.suffix not in _FORMATS:
-        raise click.UsageError(f"-o {output}: the file's name must end with one of {', '.join(_FORMATS)}.")
+    require_format(output)
     dataset = find_results_dataset(results)
     summary = load(dataset)
     names = [name.strip() for name in panels.split(",") if name.strip()]

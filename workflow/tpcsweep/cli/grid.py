@@ -99,7 +99,8 @@ def grid_summary(study: SweepStudy) -> str:
 
     grid, testbed = study.grid, study.testbed
     axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
-    parts = [*([axes] if axes else []), counted(study.sweep.repetitions, "repetition")]
+    design = " of a two-level design" if study.sweep.design == "screening" else ""
+    parts = [*([axes + design] if axes else []), counted(study.sweep.repetitions, "repetition")]
     cells, deployments = counted(len(grid.cells), "cell"), counted(len(grid.deployments), "deployment")
     if study.in_rounds:
         from tpcsweep.sweeps.tournament import in_rounds

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")  # number without a unit
 CONFIG = Path("config/config.yaml")
+_FORMATS = (".pdf", ".png", ".svg")  # of figures
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -103,6 +104,12 @@ def require_writable(folder: Path, file: str) -> None:
         raise click.ClickException(
             f"{folder}: user {os.geteuid()} cannot write to it. Give a file: -o {file}"
         )
+
+
+def require_format(file: Path) -> None:
+    """End the command unless a figure can be written to a file of this name."""
+    if file.suffix not in _FORMATS:
+        raise click.UsageError(f"-o {file}: the file's name must end with one of {', '.join(_FORMATS)}.")
 
 
 def is_same(one: Path, other: Path) -> bool:

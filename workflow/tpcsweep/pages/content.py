@@ -39,6 +39,7 @@ from tpcsweep.pages.contract import (
     LinkMatrix,
     PageData,
     Points,
+    SettingEffects,
     Sparkline,
     View,
 )
@@ -95,6 +96,7 @@ def page_content(
     forecast: Forecast | None = None,
     links: Links | None = None,
     goals: Mapping[str, Any] | None = None,
+    effects: SettingEffects | None = None,
     overview: str = "",
     exists: Callable[[str], bool] = lambda _: False,
 ) -> dict[str, Any]:
@@ -119,6 +121,7 @@ def page_content(
             }
             for found in findings(summary, gained)
         ],
+        "effects": effects,
         "doubts": _doubts(summary),
         "hosts": _hosts(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],

@@ -160,6 +160,23 @@ class Change(TypedDict):
     text: str
 
 
+class EffectRow(Change):
+    """The effect of a setting inside blocks; `pairs` are blocks."""
+
+    measure: str
+    verdict: str
+    drawn: bool  # whether the forest plot has it
+
+
+class SettingEffects(TypedDict):
+    """The effects of settings, with the wanted ratio of throughput."""
+
+    over: str  # the values that others are compared with
+    wanted: float
+    rows: list[EffectRow]
+    notes: list[str]
+
+
 class KeptRun(TypedDict):
     time: str  # ISO 8601
     ratio: float | None  # mean of all cells over that before the first change

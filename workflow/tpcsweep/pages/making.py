@@ -23,6 +23,7 @@ from tpcsweep.data.opening import load, open_group
 from tpcsweep.data.places import FILES, LIVE_PAGE, RUN_UNDER_WAY
 from tpcsweep.pages.cell_columns import doubtful
 from tpcsweep.pages.content import Links, dataset_facts, page_content, sparkline
+from tpcsweep.pages.contract import SettingEffects
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.rendering import render
 
@@ -36,9 +37,8 @@ class Section(TypedDict, total=False):
     claims: Sequence[Mapping[str, Any]]  # verdicts with the keys published, source, verdict, reason
     forecast: Forecast | None
     links: Links | None
-    goals: (
-        Mapping[str, Any] | None
-    )  # the verdict on all goals as text, and its table: heads, and rows of texts
+    goals: Mapping[str, Any] | None  # verdict on all goals as text, and its table: heads, and rows of texts
+    effects: SettingEffects | None
 
 
 Analysis = Callable[[Path, xr.Dataset], Section]

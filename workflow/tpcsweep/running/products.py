@@ -63,7 +63,7 @@ NOTEBOOKS = (
     Notebook("claims"),
     *(
         Notebook(name, figures=(Figure(name, name, name),), more=[f"figures/{name}.csv"], requested=True)
-        for name in ("curves", "releases", "hardware", "links")
+        for name in ("curves", "releases", "hardware", "links", "effects")
     ),
 )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from tpcsweep.sweeps.citation import Citation
+from tpcsweep.sweeps.designs import SCREENING, compared_axes
 from tpcsweep.sweeps.parameters import LINK
 from tpcsweep.sweeps.sweep import Cell, Grid, Sweep
 from tpcsweep.sweeps.testbed_settings import Settings
@@ -38,6 +39,7 @@ class SweepStudy:
         if not self.testbed.simulated:
             found = {"command": self.command, "cells": f"{self.folder}/cells", "repeat": self.sweep.repeated}
             found |= {"order": "blocks"} if self.sweep.order == "blocks" else {}
+            found |= {"design": SCREENING} if self.sweep.design == SCREENING else {}
             found |= {"excluded": excluded} if (excluded := self.grid.excluded) else {}
         found |= {"description": self.sweep.description} if self.sweep.description else {}
         for part in (self.sweep.scale, self.citation):
@@ -47,8 +49,13 @@ class SweepStudy:
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
         """The sweep's notebooks, each with the axes that it shows."""
-        further = {"hardware": self.testbed.has_alternatives, "links": set(LINK) <= set(self.grid.axes)}
-        return {**self.sweep.notebooks.places, **{name: {} for name, is_shown in further.items() if is_shown}}
+        is_compared = self.sweep.order == "blocks" and compared_axes(self.grid.axes)
+        also = {
+            "hardware": self.testbed.has_alternatives,
+            "links": set(LINK) <= set(self.grid.axes),
+            "effects": is_compared,
+        }
+        return {**self.sweep.notebooks.places, **{name: {} for name, is_shown in also.items() if is_shown}}
 
     @property
     def has_settings(self) -> bool:

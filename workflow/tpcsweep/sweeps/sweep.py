@@ -16,6 +16,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from tpcsweep.sweeps import units
+from tpcsweep.sweeps.designs import SCREENING, count_points, screening_faults
+from tpcsweep.sweeps.designs import points as grid_points
 from tpcsweep.sweeps.parameters import (
     CELL,
     MOST_VALUES,
@@ -182,6 +184,10 @@ class Sweep(Strict):
     """blocks: repeat deployments, one repetition after another; each is a block, which measures all
     deployments once in random order
     """
+    design: Literal["grid", "screening"] = "grid"
+    """grid: all combinations of values; screening: with the testbed's settings that are axes only the runs of a
+    two-level design (fractional factorial, or Plackett and Burman), each with all combinations of other axes
+    """
     seed: Annotated[int | None, replace(units.SEED, null="another one for each run")] = None
     """seed for the order of deployments, the order of cells in each, and the pair of each deployment; null:
     each run draws another order, and records its seed
@@ -207,6 +213,12 @@ class Sweep(Strict):
     def _faults(self) -> Iterator[Fault]:
         if self.order == "blocks" and self.repetitions == 1:
             yield ("repetitions",), "one block", "2 or more with order: blocks"
+        if self.design == SCREENING:
+            if self.order != "blocks":
+                yield ("order",), self.order, "blocks with design: screening"
+            rules = {"exclude": self.exclude, "include": self.include}
+            given = {key: [*map(selected_parameters, entries)] for key, entries in rules.items()}
+            yield from screening_faults(selected_parameters(self.parameters), given)
         # Such a sweep, from a mistyped or forgotten key, would measure a single cell of defaults.
         if not selected_parameters(self.parameters):
             example = "such as parameters: {streams: [1, 4, 16]}"
@@ -355,10 +367,10 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     raise_any(_never_matching(excludes, axes, others))
 
     problems = []
-    points = _without(axes, excludes)
+    points = _without(axes, excludes, sweep.design)
     for index, entry in enumerate(includes):
         before = len(points)
-        points |= dict.fromkeys(itertools.product(*(axes | entry).values()))
+        points |= dict.fromkeys(grid_points(axes | entry, sweep.design))
         if len(points) == before:
             problems.append(Problem(f"include[{index}]", _text(entry), "an entry that adds cells"))
     if not points:
@@ -372,27 +384,6 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
         points = dict.fromkeys(order)
     cells = tuple(_cells(points, tuple(axes), others, sweep))
     return Grid(sweep, MappingProxyType(merged | {REPETITION: tuple(range(1, sweep.repetitions + 1))}), cells)
-
-
-def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
-    """Return the shortest and the longest duration of a sweep, with all retries, from its overheads in s."""
-    each = [
-        deployment_seconds(grid, len(cells), deploy_seconds, cell_seconds)
-        for cells in grid.deployments.values()
-    ]
-    return sum(low for low, _ in each), sum(high for _, high in each)
-
-
-def deployment_seconds(
-    grid: Grid, cells: int, deploy_seconds: float, cell_seconds: float
-) -> tuple[float, float]:
-    """Return the shortest and the longest duration of a deployment with so many cells, with all retries, in s."""
-    shortest, longest = grid.sweep.measurement.bounds
-    tries = cells + math.ceil(grid.sweep.retry_share * cells)
-    return (
-        deploy_seconds + cells * (shortest + cell_seconds),
-        deploy_seconds + tries * (longest + cell_seconds),
-    )
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:
@@ -430,7 +421,7 @@ def _never_matching(excludes: Sequence[Values], axes: Values, defaults: Paramete
 def _too_many(sweep: Sweep, axes: Values, includes: Sequence[Values]) -> Iterator[Problem]:
     """Check the number of cells before expansion, because the product may not fit in memory."""
     grids = [axes, *({**axes, **entry} for entry in includes)]
-    cells = sweep.repetitions * sum(math.prod(map(len, values.values())) for values in grids)
+    cells = sweep.repetitions * sum(count_points(values, sweep.design) for values in grids)
     if cells > sweep.max_cells:
         factors = [f"{len(values)} {name}" for name, values in axes.items()]
         product = " × ".join([*factors, f"{sweep.repetitions} repetitions"])
@@ -454,11 +445,11 @@ def _is_larger(other: Value, value: Value) -> bool:
     return isinstance(other, int | float) and isinstance(value, int | float) and other > value
 
 
-def _without(axes: Values, excludes: Sequence[Values]) -> dict[tuple[Value, ...], None]:
-    kept: dict[tuple[Value, ...], None] = dict.fromkeys(itertools.product(*axes.values()), None)
+def _without(axes: Values, excludes: Sequence[Values], design: str) -> dict[tuple[Value, ...], None]:
+    kept: dict[tuple[Value, ...], None] = dict.fromkeys(grid_points(axes, design), None)
     for entry in excludes:
         # An excluded key that is not an axis matches every cell: others were refused before.
-        for point in itertools.product(*(entry.get(name, values) for name, values in axes.items())):
+        for point in grid_points({name: entry.get(name, values) for name, values in axes.items()}, design):
             kept.pop(point, None)
     return kept
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,7 +13,7 @@ from pydantic import Field
 
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import DeploymentParameters, Strict, Text, Value, Word
-from tpcsweep.sweeps.sweep import Grid, Sweep, expected_seconds
+from tpcsweep.sweeps.sweep import Cell, Grid, Sweep
 
 Given = Mapping[str, Value | tuple[Value, ...]]
 """The parameters that a sweep sets: single values, and tuples for axes."""
@@ -93,6 +94,26 @@ class Settings(Strict):
         """The values of each setting."""
         return {name: setting.values for name, setting in self.settings.items()}
 
+    def expected_seconds(self, grid: Grid) -> tuple[float, float]:
+        """Return the shortest and the longest duration of a sweep, s, with all retries."""
+        each = [self.deployment_seconds(grid, cells) for cells in grid.deployments.values()]
+        return sum(low for low, _ in each), sum(high for _, high in each)
+
+    def deployment_seconds(self, grid: Grid, cells: Sequence[Cell]) -> tuple[float, float]:
+        """Return the shortest and the longest duration of a deployment, s, with all retries.
+
+        The longest has commands that apply and restore settings for all of their `timeout`; `verify` only reads.
+        """
+        applied = [setting for _, setting in self.applied_settings(cells[0].parameters).values()]
+        least = self.deploy_seconds + sum(setting.settle for setting in applied)
+        commands = sum(2 * setting.timeout for setting in applied)
+        shortest, longest = grid.sweep.measurement.bounds
+        tries = len(cells) + math.ceil(grid.sweep.retry_share * len(cells))
+        return (
+            least + len(cells) * (shortest + self.cell_seconds),
+            least + commands + tries * (longest + self.cell_seconds),
+        )
+
     def applied_settings(self, wanted: DeploymentParameters) -> dict[str, tuple[str, HostSetting]]:
         """Return the settings of a deployment, each with its value, in the order of the testbed's file."""
         values = wanted.model_extra or {}
@@ -118,10 +139,6 @@ class Settings(Strict):
         Without sites each deployment is a job of Snakemake's.
         """
         return frozenset()
-
-    def expected_seconds(self, grid: Grid) -> tuple[float, float]:
-        """Return the shortest and the longest duration of a sweep, with all retries, in s."""
-        return expected_seconds(grid, self.deploy_seconds, self.cell_seconds)
 
     def affordable(self, _grid: Grid, paths: Sequence[str]) -> list[str]:
         """Return the first deployments of some that together need no more than the budget of a run."""

@@ -17,8 +17,9 @@ from tpcsweep.analysis.links.verdicts import LinkEffect, MeshEffects, mesh_effec
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.variables import LIMIT_NAMES
 from tpcsweep.pages.figures.axis_labels import escape_math, rate_label, text_width
-from tpcsweep.pages.figures.maps import HATCHED, LIMIT_LETTERS, fill_cell
+from tpcsweep.pages.figures.maps import HATCHED, fill_cell
 from tpcsweep.pages.figures.panels import COLOURS, finish, point_handle, styled, tiles
+from tpcsweep.pages.limit_colours import LIMIT_LETTERS
 
 _MOST_NUMBERED = 16  # sites up to which cells have numbers
 _WIDE_SCALE = 20.0  # ratio of the largest to the smallest throughput beyond which colours are logarithmic

@@ -26,7 +26,7 @@ from tpcsweep.sweeps.parameters import (
     selected_parameters,
 )
 from tpcsweep.sweeps.problems import Fault, suggest
-from tpcsweep.sweeps.sweep import Cell, Grid, Sweep, deployment_seconds
+from tpcsweep.sweeps.sweep import Cell, Grid, Sweep
 from tpcsweep.sweeps.testbed_settings import Given, Settings
 from tpcsweep.sweeps.tournament import Link
 from tpcsweep.testbeds.endpoints.pairs import (
@@ -322,7 +322,7 @@ class Endpoints(Settings):
         if not self.sites:
             return super().expected_seconds(grid)
         each = [
-            (path, self.occupied(cells[0].parameters), *self._seconds(grid, len(cells)))
+            (path, self.occupied(cells[0].parameters), *self.deployment_seconds(grid, cells))
             for links in tournament.in_rounds(grid)
             for path in links
             for cells in [grid.deployments[path]]
@@ -331,9 +331,6 @@ class Endpoints(Settings):
             tournament.makespan((path, sites, times[at]) for path, sites, *times in each) for at in (0, 1)
         )
         return low, high
-
-    def _seconds(self, grid: Grid, cells: int) -> tuple[float, float]:
-        return deployment_seconds(grid, cells, self.deploy_seconds, self.cell_seconds)
 
     def most_bytes(self, grid: Grid) -> float:
         """Return the most bytes that a sweep transfers without failures; inf if nothing limits them."""
@@ -363,7 +360,7 @@ class Endpoints(Settings):
         wanted = {*paths}
         order = [path for links in tournament.in_rounds(grid) for path in links if path in wanted]
         return tournament.makespan(
-            (path, self.occupied(cells[0].parameters), self._seconds(grid, len(cells))[1])
+            (path, self.occupied(cells[0].parameters), self.deployment_seconds(grid, cells)[1])
             for path in order
             for cells in [grid.deployments[path]]
         )
@@ -374,7 +371,7 @@ class Endpoints(Settings):
         for cells in grid.deployments.values():
             wanted, size = cells[0].parameters, self._bytes_of_deployment(grid, cells)
             for name in self.occupied(wanted):
-                use, (low, high) = found[name], self._seconds(grid, len(cells))
+                use, (low, high) = found[name], self.deployment_seconds(grid, cells)
                 sent, received = int(name == wanted.source), int(name == wanted.destination)
                 found[name] = SiteUse(
                     name, use.budget, use.sent + sent, use.received + received, use.low + low, use.high + high,

@@ -27,10 +27,11 @@ function drawShares(shares, width, label) {
   });
 }
 
-/** Factors with their intervals around 1. @param {Change[]} changes */
-function drawEffects(changes, width) {
+/** Factors with their intervals around 1. @param {Change[]} changes @param {number | null} wanted */
+function drawEffects(changes, width, wanted) {
   const left = Math.min(width / 2.4, LETTER * d3.max(changes, one => one.words.length));
   const ends = changes.flatMap(one => [one.ratio, one.low ?? one.ratio, one.high ?? one.ratio]);
+  const span = wanted ? [0.9, 1.05 * wanted] : [0.7, 1.4];
   const letters = left / LETTER;
   return plot({
     width,
@@ -42,7 +43,7 @@ function drawEffects(changes, width) {
     x: {
       type: "log",
       label: "times",
-      domain: [Math.min(0.7, 0.95 * d3.min(ends)), Math.max(1.4, 1.05 * d3.max(ends))],
+      domain: [Math.min(span[0], 0.95 * d3.min(ends)), Math.max(span[1], 1.05 * d3.max(ends))],
       ticks: width < 500 ? 3 : 6,
       tickFormat: "~g",
       grid: true,
@@ -55,6 +56,7 @@ function drawEffects(changes, width) {
     },
     marks: [
       Plot.ruleX([1], { stroke: "currentColor" }),
+      Plot.ruleX(wanted ? [wanted] : [], { stroke: "currentColor", strokeDasharray: "4 3" }),
       Plot.ruleY(
         changes.filter(one => one.low !== null),
         {

@@ -21,7 +21,8 @@ function drawEverything() {
   drawAll();
   for (const box of document.querySelectorAll(".effects")) {
     const changes = JSON.parse(box["dataset"].changes);
-    box.replaceChildren(drawEffects(changes, box.clientWidth));
+    const wanted = Number(box["dataset"].wanted) || null;
+    box.replaceChildren(drawEffects(changes, box.clientWidth, wanted));
   }
   drawLinks();
 }
