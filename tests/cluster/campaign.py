@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The campaign on a cluster of this machine: deployments in pods, beside pods, Jobs and Secrets of others.
+"""The campaign on a cluster of this machine: deployments in pods, next to pods, Jobs and Secrets of others.
 
     make campaign-cluster [MINUTES=30 | ITERATIONS=60] [SEED=1]        as root, with Go
 
@@ -34,11 +34,11 @@ from tests.support.workflow import ROOT
 
 START = 60.0  # seconds that pods have to start
 ORPHAN = 60.0  # seconds after which the cluster removes what nobody comes for any more
-COLLECTED = 40.0  # seconds that its controllers take for that, beside what a Job that has ended stays for
+COLLECTED = 40.0  # seconds that its controllers take for that, after the time that an ended Job stays
 POLL = 0.2  # seconds between looks: the API server has others to answer
 OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"  # the labels of what sweeps deploy here
 NODES = "n1", "n2"
-KINDS = "secret", "configmap", "networkpolicy"  # what a deployment has beside its Job and its pods
+KINDS = "secret", "configmap", "networkpolicy"  # which a deployment has in addition to its Job and its pods
 
 
 class Pods:

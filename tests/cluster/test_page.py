@@ -40,7 +40,7 @@ class Clone:
     folder: Path
 
     def terminal(self, script: str, output: str) -> subprocess.Popen[bytes]:
-        """Begin to type that, in a terminal of its own; what it shows goes to a file beside the copy."""
+        """Begin to type that, in a terminal of its own; what it shows goes to a file next to the copy."""
         inside = ["unshare", "--mount", "sh", "-ec", AS_THE_CHECKOUT, "sh", "bash", "-ec", script]
         # Nor is anything left of a `make` that the tests run in, which would have this one say where it is.
         unset = ("KUBECONFIG", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")

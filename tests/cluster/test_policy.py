@@ -45,7 +45,7 @@ Inside = Callable[..., str]
 
 @dataclass(frozen=True)
 class Measuring:
-    """A sweep that measures, beside pods that are no deployment's: one in its namespace, one in another."""
+    """A sweep that measures, next to pods that are no deployment's: one in its namespace, one in another."""
 
     cluster: local.Cluster
     namespace: Space

@@ -194,7 +194,7 @@ def test_the_page_of_the_shipped_measurements_is_that_of_today(tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, BeautifulSoup]:
-    """The site's pages; examples/surface.html is a download, without the dataset beside it."""
+    """The site's pages; examples/surface.html is a download, without the dataset next to it."""
     found = (page for page in sorted(site.rglob("*.html")) if "_downloads" not in page.parts)
     return {page: BeautifulSoup(page.read_text(), "html.parser") for page in found}
 

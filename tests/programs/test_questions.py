@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open questions: the arithmetic's laws, sweeps beside it, and the notebook."""
+"""The open questions: the arithmetic's laws, sweeps next to it, and the notebook."""
 
 import itertools
 import math

@@ -123,7 +123,7 @@ def test_a_snakefile_is_a_table_of_rules(file: Path) -> None:
     assert not re.findall(r"^ *(?:if|elif|else|while|try|match|def|run|shell)\b.*", text, re.MULTILINE)
     undocumented = r"\blambda\b|\.dag\b|get_argument_parser|sys\.|subprocess|os\.system|\bprint\("
     assert not re.findall(undocumented, text)
-    # The copy that source_path makes of a study's notebook would not have the study's modules beside it.
+    # The copy that source_path makes of a study's notebook would not have the study's modules next to it.
     assert file.parent.parent.name != "studies" or "source_path" not in text
     loops = re.findall(r"^ *for .*:$", text, re.MULTILINE)
     assert loops == LOOPS.get(file.name, [])

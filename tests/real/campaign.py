@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The campaign on this machine: deployments in network namespaces, beside namespaces, groups and processes of others.
+"""The campaign on this machine: deployments in network namespaces, next to namespaces, groups and processes of others.
 
     make campaign [MINUTES=30 | ITERATIONS=60] [SEED=1]        as root, on a machine without other deployments
 

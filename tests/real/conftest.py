@@ -39,12 +39,12 @@ CRASHED = re.compile(
 """XRootD up to 5.9.1 crashes or hangs now and then of itself, on little CPU (docs/studies.md)."""
 SCOPES = {name: name for name in ("first_page", "open_questions", "pages", "published", "slurm", "uml")}
 SCOPES |= {f"endpoints{part}": "endpoints" for part in ("", "_faults", "_pairs", "_tokens", "_user")}
-"""What runs beside the modules that deploy on this machine, one at a time: endpoints wait more than they compute."""
+"""What runs next to the modules that deploy on this machine, one at a time: endpoints wait more than they compute."""
 BASE = pytest.StashKey[Path]()
 
 
 class OneMachine(LoadScopeScheduling):
-    """Tests that deploy on this machine run one after the other in one process, and others beside them."""
+    """Tests that deploy on this machine run one after the other in one process, and others next to them."""
 
     def _split_scope(self, nodeid: str) -> str:
         name = Path(nodeid.partition("::")[0]).stem.removeprefix("test_")

@@ -117,7 +117,7 @@ def mode(tool: str) -> str:
 
 
 REQUESTS = {"xrdcp": 1, "xrdcp-direct": 1, "globus-url-copy": 0}
-"""The connections for requests, beside those for data; by HTTP a HEAD may have one."""
+"""The connections for requests, in addition to those for data; by HTTP a HEAD may have one."""
 
 
 @pytest.mark.parametrize(

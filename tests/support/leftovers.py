@@ -41,11 +41,11 @@ def _ours(process: psutil.Process) -> str | None:
         inside = _namespace(process.pid, "net") != _namespace("self", "net")
     except (psutil.Error, OSError):
         return None
-    if ended or not here:  # of a container or of a cluster beside the test
+    if ended or not here:  # of a container or of a cluster next to the test
         return None
     if name.startswith(DELAY_LINE) and not any(word.startswith(PATHS) for word in command):
         return f"{process.pid} {name}"
-    if not inside:  # of another test, beside this one
+    if not inside:  # of another test, next to this one
         return None
     ours = (
         name in PROGRAMS

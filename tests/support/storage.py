@@ -75,7 +75,7 @@ LINGER = ledger.LINGER
 
 @dataclass
 class Storage:
-    """Servers of a source and a destination, started beside tpcsweep."""
+    """Servers of a source and a destination, started next to tpcsweep."""
 
     folder: Path
     pki: Path

@@ -29,7 +29,7 @@ MINE = Issuer("https://issuer.test")
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates of doors at 127.0.0.1, and faulty ones beside them."""
+    """Certificates of doors at 127.0.0.1, and faulty ones next to them."""
     folder = tmp_path_factory.mktemp("certificates") / "pki"
     create_credentials(folder, ["127.0.0.1"], (os.getuid(), os.getgid()))
     return folder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent sees of the container beside it and of the path that it emulates."""
+"""What an agent sees of the container next to it and of the path that it emulates."""
 
 import asyncio
 import json

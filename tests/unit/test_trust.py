@@ -161,7 +161,7 @@ def test_few_files_are_too_few_and_of_many_batches_count() -> None:
 
 @pytest.mark.parametrize(("streams", "files"), [(1, 40), (4, 8), (4, 32), (16, 8)])
 def test_files_that_say_too_little_about_common_scatter_are_flagged(streams: int, files: int) -> None:
-    """Slow scatter of 20 % that all streams share, beside 10 % of each file: their intervals are too narrow."""
+    """Slow scatter of 20 % that all streams share, and 10 % of each file: their intervals are too narrow."""
     generator, flagged = np.random.default_rng(5), {0.0: list[bool](), 0.2: list[bool]()}
     for _ in range(100):
         common = generator.normal(size=files + 20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that pods can be attached to by Multus, beside their own or instead of it. Pure.
+"""Networks that pods can be attached to by Multus, in addition to their own or instead of it. Pure.
 
 Every node has a bridge `wan` with a network of IPv4 and one of IPv6 behind it, and the hub routes between these over
 the nodes' links: an attached pod is as far from another one as their nodes are.

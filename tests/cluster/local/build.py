@@ -37,8 +37,8 @@ WORKFLOW = "localhost/tpcsweep:workflow"
 PACKAGES_IMAGE = "localhost/tpcsweep:environment"
 PAUSE = "localhost/pause:1"
 RELEASE = "5.8.1"
-"""Of XRootD, beside Debian 12's own in the testbed's image: unpacked from Debian 13 in seconds."""
-KEPT = 4  # how many of each are kept, beside those in use
+"""Of XRootD, in addition to Debian 12's own in the testbed's image: unpacked from Debian 13 in seconds."""
+KEPT = 4  # how many of each are kept, in addition to those in use
 
 VERSION = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": "34", "gitTreeState": "clean"}
 VERSIONED = "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"
@@ -137,7 +137,7 @@ def pause_image() -> Path:
 
 
 def site_image() -> Path:
-    """The archive of the testbed's own image, with a release of XRootD beside Debian's."""
+    """The archive of the testbed's own image, with a release of XRootD next to Debian's."""
 
     def make(made: Path) -> None:
         places = _release(IN_IMAGE / RELEASE)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "k8s-tpcsweep-"
-WORLD = "world"  # the group of the cluster's own programs, beside those of its nodes' pods
+WORLD = "world"  # the group of the cluster's own programs, apart from those of its nodes' pods
 # With the `cpu` controller of version 1, nothing in a new group may be real-time, which the delay line wants to be.
 UNJOINED = {"cpu", "cpuset"}
 CONTROLLERS = {"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}

@@ -56,7 +56,7 @@ def _is_about(policy: Object, pod: Object, way: Way) -> bool:
 
 
 def _lets(policy: Object, way: Way, pods: Sequence[tuple[Object, str]]) -> Iterator[str]:
-    """What a policy lets through in a direction, as iptables matches it beside the pod's own address."""
+    """What a policy lets through in a direction, as iptables matches it next to the pod's own address."""
     for rule in policy["spec"].get(way.rules) or []:
         selectors = [_only(policy, peer, "podSelector") for peer in rule.get(way.peers) or []]
         peers = [at for pod, at in pods if any(_selects(policy, selector, pod) for selector in selectors)]

@@ -118,7 +118,7 @@ class World:
             commands.run([*inside(node), "iptables-restore", "--noflush"], policies.HOOK)
 
     def make_network_6(self, node: Node, hub: str, at_node: str, commands: Commands) -> None:
-        """A link of IPv6 beside that of IPv4: `deploying.paths.link.connect` has turned it off."""
+        """A link of IPv6 next to that of IPv4: `deploying.paths.link.connect` has turned it off."""
         at_hub, here = attached.link_6(node, hub, at_node)
         for prefix, link, lines in (([], hub, at_hub), (inside(node), at_node, here)):
             on = [f"net.ipv6.conf.{link}.disable_ipv6=0", "net.ipv6.conf.all.forwarding=1"]

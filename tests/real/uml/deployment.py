@@ -19,7 +19,7 @@ from tpcsweep.testbeds.netns.settings import Netns
 from tpcsweep.testbeds.netns.testbed import brought_up
 
 MIB = 1 << 20
-# One slow CPU: 10 Mbit/s is what it carries beside the servers.
+# One slow CPU: 10 Mbit/s is what it carries next to the servers.
 WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
 
 

@@ -25,7 +25,7 @@ CELLS = {"rtt": [5, 20], "streams": [1, 2]}
 
 @dataclass
 class Project:
-    """The folder of a checkout, and beside it that of the fakes."""
+    """The folder of a checkout, and next to it that of the fakes."""
 
     folder: Path
     _seen: int = field(default=0)

@@ -60,7 +60,7 @@ DELEGATION_REMEDIES = {
     errno.EINVAL: "the kernel (CONFIG_RT_GROUP_SCHED) cannot limit CPU while real-time processes are in groups: "
     "find them with ps -eo pid,cls,args, and as root chrt --other --pid 0 PID",
 }
-"""Remedies for errors of passing the cpu controller on to groups, beside REMEDIES."""
+"""Remedies for errors of passing the cpu controller on to groups, in addition to REMEDIES."""
 
 
 class CgroupError(Exception):

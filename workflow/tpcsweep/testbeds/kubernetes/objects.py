@@ -36,7 +36,7 @@ MANIFESTS: Tree = yaml.safe_load((PACKAGE / "testbeds/kubernetes/manifests.yaml"
 FILLED = {name: str(value) for name, value in vars(pod_files).items() if name.isupper()}
 """Values of $NAMES that are the same in all deployments."""
 USER = 10940  # user and group of all processes, as in the image, unless a template says otherwise
-SERVER_MEMORY = 1 << 30  # bytes of memory of a server beside its files
+SERVER_MEMORY = 1 << 30  # bytes of memory of a server in addition to its files
 ARCHIVE = "package"
 TRIAL_MARGIN = 60.0  # seconds that the Jobs of a trial may last after its pods should have ended
 FINISHED_SECONDS = 30  # seconds for which a Job that has ended remains, so that people can see why

@@ -84,7 +84,7 @@ class Terms(NamedTuple):
     """The limits of cells at a throughput."""
 
     setup: Array  # time of a transfer before its first byte, s
-    rounds: Array  # round trips of slow start, beside those of the set-up
+    rounds: Array  # round trips of slow start, in addition to those of the set-up
     stream: Array  # the largest rate of a single stream after slow start, without contention
     window: Array  # the largest rate of a stream with its window
     demand: Array  # the total throughput of all streams without ceilings

@@ -28,7 +28,7 @@ AT_ONCE = 1000  # cells that a thread computes together: each needs 2 kB per ran
 
 
 def require(_settings: Simulation) -> None:
-    """Do nothing: a simulation needs nothing beside this package."""
+    """Do nothing: a simulation needs nothing but this package."""
 
 
 def reap(_settings: Simulation) -> list[str]:
