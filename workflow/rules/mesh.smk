@@ -10,7 +10,9 @@ for mesh in STUDIES.meshes:
             # Damaged and stale cells exist, so Snakemake starts the job because this folder is newer.
             NOW if mesh.damaged else ancient(NOW),
         output:
-            update(expand(f"<results>/{mesh.folder}/cells/{{cell}}.json", cell=mesh.cells)),
+            update(
+                expand(f"<results>/{mesh.folder}/cells/{{cell}}.json", cell=mesh.cells)
+            ),
         log:
             f"<results>/{mesh.folder}/logs/rounds.log",
         localrule: True

@@ -20,7 +20,10 @@ function linkRows() {
   }));
 }
 
-/** A scale of colours for rates; logarithmic if they are far apart. */
+/**
+ * A scale of colours for rates; logarithmic if they are far apart.
+ * @param {number[]} rates
+ */
 function linkScale(rates) {
   const [low, high] = [d3.min(rates), d3.max(rates)];
   const isWide = high > 20 * low;
