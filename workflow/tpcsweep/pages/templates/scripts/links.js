@@ -53,7 +53,13 @@ function drawLinks() {
       { ...at, fill: "url(#none)", inset: 0.5 },
     ),
     isWritten ? Plot.text(known, { ...at, text: "value", fill: inkOf, fontWeight: 600, dy: 4 }) : null,
-    Plot.text(known, { ...at, text: "mark", fill: inkOf, fontSize: isWritten ? 11 : field - 3, dy: isWritten ? -9 : 0 }),
+    Plot.text(known, {
+      ...at,
+      text: "mark",
+      fill: inkOf,
+      fontSize: isWritten ? 11 : field - 3,
+      dy: isWritten ? -9 : 0,
+    }),
     Plot.tip(rows, Plot.pointer({ ...at, title: "text", maxRadius: 25 })),
   ];
   const chart = plot({
