@@ -90,8 +90,8 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     rows = [every[at] for at in evenly(len(every), _MOST_ROWS)]
     labels = {
         "throughput": rate_label(summary),
-        "source": "CPU of the source (s/Gbit)",
-        "destination": "CPU of the destination (s/Gbit)",
+        "source_cost": "CPU of the source (s/Gbit)",
+        "destination_cost": "CPU of the destination (s/Gbit)",
         "first_byte": "time to first byte (s)",
     }
     figure = Figure(figsize=(2.75 * (len(labels) + 1), 2.5 * len(rows)), layout="constrained")
@@ -137,8 +137,8 @@ def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(
         {
             "throughput": throughput,
-            "source": summary["source_cpu"] / throughput,
-            "destination": summary["destination_cpu"] / throughput,
+            "source_cost": summary["source_cpu"] / throughput,
+            "destination_cost": summary["destination_cpu"] / throughput,
             "first_byte": throughput.copy(data=startup).where(well),
             "measured": measured,
             BROKEN: measured & broken,

@@ -106,7 +106,7 @@ def analyse(
         correlation = _neighbours(batches)
         if independent > kept.size / _CERTAIN:  # batches that cut periods look correlated by chance
             correlation = min(correlation, 0.0)
-        if samples.size - most >= FEWEST_CYCLES * cycle > 0:
+        if samples.size - most >= FEWEST_CYCLES * cycle > 0 and kept.size - cycle >= _BATCHES:
             whole = np.convolve(kept, np.full(cycle, 1 / cycle), "valid")
             error = standard_error(_batch_means(whole, samples))
         half = error * float(special.stdtrit(freedom, (1 + confidence) / 2))
