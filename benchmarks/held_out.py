@@ -42,7 +42,7 @@ SEEDS = range(20, 26)
 PLAN_SEEDS = range(20, 22)
 LEFT_OUT = 0.25
 """Share of the deployments that is left out."""
-SURFACE = "`surface.nc`"
+SURFACE = "`nine_sizes.nc`"
 LENGTHS = (11, 18, 60)
 """Lengths of synthetic cells, s."""
 CELLS = 96
@@ -110,7 +110,7 @@ def of_left_out(pool: Executor) -> Iterator[Row]:
 def left_out(data: str, name: str, seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return `predicted` for a quarter of the deployments, predicted from the others."""
     ds = (
-        xr.load_dataset(ROOT / "examples/surface.nc")
+        xr.load_dataset(ROOT / "studies/equation/nine_sizes.nc")
         if data == SURFACE
         else plans.made_up(data, plans.MEDIUM, plans.Luck(), seed)
     )

@@ -128,7 +128,7 @@ def tables(pool: Executor, seeds: range, files: list[str]) -> Iterator[tuple[str
             yield f"laws, {name}, RTT {where}", some
     made = [made_up("windows and cores", SMALL, Luck(), seed) for seed in seeds]
     named = {"a law, 24 cells": made}
-    for file in [str(ROOT / "examples/surface.nc"), *files]:
+    for file in [str(ROOT / "studies/equation/nine_sizes.nc"), *files]:
         named[Path(file).name] = [xr.load_dataset(file)] * len(seeds)
     for name, datasets in named.items():
         rows = pool.map(of_left_out, datasets, seeds)
