@@ -37,7 +37,7 @@ from tests.support.workflow import ROOT
 
 ASKED = {"folder": ["NEW"], "words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"], "setting": ["streams"]}
 """What an argument is given that is more than a dataset, or that may be one; and what a required option is given."""
-ENDS = {"figure": ".svg"}
+ENDS = {"figure": ".svg", "effects": ".svg"}
 """How the name of a command's output ends, if not as a folder."""
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 QUIET = (ResourceWarning, DeprecationWarning, PendingDeprecationWarning)

@@ -233,7 +233,9 @@ def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
     found, site = measured(Measurement())
     assert (found["status"], found["message"], found["flags"]) == ("ok", "", [])
     summary = found["summary"]
-    assert set(summary) == {name for name, figure in SUMMARY.items() if figure.source not in ("import", "hosts", "beside")}
+    assert set(summary) == {
+        name for name, figure in SUMMARY.items() if figure.source not in ("import", "hosts", "beside")
+    }
     assert summary["duration"] == pytest.approx(20, abs=0.11)
     assert (summary["throughput"], summary["throughput_max"]) == pytest.approx((1, 1))
     assert (summary["fairness"], summary["xrootd_share"]) == (1, 1)

@@ -16,6 +16,20 @@ from tpcsweep.data.variables import SUMMARY
 from tpcsweep.pages.figures.panels import placeholder
 from tpcsweep.sweeps.problems import ConfigurationError
 
+_COLUMNS = [
+    "setting",
+    "value",
+    "reference",
+    "axis",
+    "at",
+    "measure",
+    "ratio",
+    "low",
+    "high",
+    "blocks",
+    "p",
+    "verdict",
+]
 COMPLETION = "completion of a file (s)"
 _FIGURES = ("throughput", "source_cpu", "destination_cpu", "machine_cpu", "disk_wait", "retransmits")
 HOSTS = "host_"
@@ -24,37 +38,27 @@ HOSTS = "host_"
 
 def report(summary: xr.Dataset) -> tuple[Figure, pd.DataFrame, list[str]]:
     """Return the figure and the table of all effects, and notes; the reason if they cannot be estimated."""
-    columns = [
-        "setting",
-        "value",
-        "reference",
-        "axis",
-        "at",
-        "measure",
-        "ratio",
-        "low",
-        "high",
-        "blocks",
-        "p",
-    ]
     try:
         found = block_effects(summary)
     except ConfigurationError as error:
         return (
             placeholder(summary, TOPIC, str(error)),
-            pd.DataFrame(columns=[*columns, "verdict"]),
+            pd.DataFrame(columns=_COLUMNS),
             [str(error)],
         )
     rows = [vars(row) | {"verdict": verdict_text(row, found.at_least)} for row in found.rows]
-    return forest(summary, found), pd.DataFrame(rows)[[*columns, "verdict"]], found.notes
+    return forest(summary, found), pd.DataFrame(rows)[_COLUMNS], found.notes
 
 
 def metrics(summary: xr.Dataset, transfers: xr.Dataset) -> pd.DataFrame:
     """Return means over the usable cells of each combination of settings, a row for each, and units in the heads.
 
+    Without settings the table is empty.
+
     The time to complete a file is the median over all transfers that ended well. Figures that no cell has are left out.
     """
-    settings = default_settings(summary)
+    if not (settings := default_settings(summary)):
+        return pd.DataFrame()
     hosts = [str(name) for name in summary.data_vars if str(name).startswith(HOSTS)]
     figures = [name for name in (*_FIGURES, *hosts) if name in summary and summary[name].dtype.kind == "f"]
     rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=figures)
