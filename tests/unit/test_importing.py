@@ -438,7 +438,7 @@ def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
         ({"axes": {"tool": {"column": "t", "group": "5 %"}}}, "axes.tool.group: given '5 %', allowed: none"),
         ({"axes": {"rtt": {"column": "p", "unit": "s", "group": "5 MB"}}}, "axes.rtt.group: given '5 MB'"),
         ({"axes": {"rtt": {"column": "p", "unit": "s", "group": ["5 %", "6 %"]}}}, "one share, one distance"),
-        ({"axes": {"throughput": RATE}}, "axes.throughput: given 'throughput', allowed: one of pair, source, destination"),
+        ({"axes": {"throughput": RATE}}, "axes.throughput: given 'throughput', allowed: one of pair, source"),
         ({"variables": {"speed": RATE}}, "variables.throughput: given nothing"),
         ({"variables": SETTINGS["variables"] | {"speed": RATE}}, "given an unknown variable"),
         ({"variables": SETTINGS["variables"] | {"throughput_low": RATE | {"unit": "Gbit/s"}}}, "both or none of them"),

@@ -70,6 +70,10 @@ class SimulationRecord(TypedDict, total=False):
     assumptions: Mapping[str, str]  # claims that follow from assumptions, and why
 
 
+NOT_RECORDED = "not_recorded"
+"""Key of a host in the provenance that could not be asked; its value is the reason."""
+
+
 class Provenance(TypedDict, total=False):
     """Place, time, hardware and software of a measurement; testbeds add records of their own."""
 

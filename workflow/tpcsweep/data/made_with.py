@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from tpcsweep.data.cell_result import NOT_RECORDED
+
 _SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
 _GROUPS = ("software", "nodes", "sysctls")
 """Parts of a provenance record that may explain a change; all others vary between deployments."""
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 HOSTS = "hosts"
-NOT_RECORDED = "not_recorded"
-"""Key of a host that could not be asked, with the reason."""
 
 
 _Named = Callable[[Mapping[str, Any]], Iterator[tuple[str, Any]]]

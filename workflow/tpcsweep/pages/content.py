@@ -62,6 +62,7 @@ _NOT_MEASURED, _OK, _FAILED, _OUTSIDE = range(4)
 _STATES = ("not measured", "without a throughput", "failed", "not part of the sweep")
 """States of a setting on the page: those of a cell, and outside of the sweep."""
 _OF_CLAIMS = ("published", "source", "verdict", "reason")
+_IN_FILES = ("null: ", "inf: ")  # beginnings of remarks on values that a page shows as words
 _SETTINGS = {
     "bandwidth": "path {}",
     "rtt": "RTT {}",
@@ -289,11 +290,11 @@ def _settings(summary: xr.Dataset) -> list[str]:
 
 
 def _axis(values: xr.DataArray) -> Axis:
-    name = str(values.name)
+    name, comment = str(values.name), str(values.attrs.get("comment", ""))
     return {
         "key": name,
         "label": name_text(name),
-        "comment": str(values.attrs.get("comment", "")),
+        "comment": "; ".join(part for part in comment.split("; ") if not part.startswith(_IN_FILES)),
         "repetition": name == REPETITION,
         "values": [value_text(name, value) for value in values.values.tolist()],
     }

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tpcsweep.common import processes
 from tpcsweep.common.numbers import BYTES, json_number, short
 from tpcsweep.data import flag_rules
-from tpcsweep.data.cell_result import CellResult, Summary
+from tpcsweep.data.cell_result import NOT_RECORDED, CellResult, Summary
 from tpcsweep.data.flag_rules import PAYLOAD_SHARE, Evidence
-from tpcsweep.data.made_with import NOT_RECORDED
 from tpcsweep.measuring import host_state
 from tpcsweep.sweeps.testbed_settings import SavedHost
 from tpcsweep.testbeds.interface import Finding
