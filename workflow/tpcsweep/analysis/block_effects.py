@@ -26,7 +26,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from tpcsweep.common.numbers import CONFIDENCE, plain
+from tpcsweep.common.numbers import CONFIDENCE, counted, plain
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import SIMULATED
 from tpcsweep.data.tables import observations
@@ -177,9 +177,11 @@ def verdict_text(row: Row, at_least: float) -> str:
     if row.verdict is None:
         return "differs" if row.differs else "no difference found"
     if row.verdict != "undecided":
-        return f"gain of at least {wanted}" if row.verdict == "gain" else f"less than {wanted}"
-    more = f"over {MOST_BLOCKS}" if row.further_blocks is None else row.further_blocks
-    return f"undecided: {more} more blocks would decide"
+        less = f"less than {wanted}" + (": a loss" if row.high < 1 else "")
+        return f"gain of at least {wanted}" if row.verdict == "gain" else less
+    further = row.further_blocks
+    more = f"over {MOST_BLOCKS} more blocks" if further is None else counted(further, "more block")
+    return f"undecided for all rows together: {more} would decide"
 
 
 def _reference(rows: pd.DataFrame, setting: str, reference: str | None) -> str:

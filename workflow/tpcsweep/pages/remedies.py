@@ -121,12 +121,15 @@ class Remedies:
 
     def _advice(self, cell: int, remedies: Mapping[Remedy, str]) -> str:
         gains, others = list[str](), list[str]()
-        unknown, elsewhere = list[Remedy](), list[Remedy]()
+        unknown, elsewhere, ends = list[Remedy](), list[Remedy](), list[str]()
         for remedy, limit in remedies.items():
             here, there = self._from_here(remedy, cell), self._with_limit[limit][remedy]
             if here and there and here[1].agrees(there[1]):
                 text = f"{here[0]}: {here[1].times(_FROM_HERE)}, {there[1].times(_WITH_LIMIT)}"
                 gains.append(text) if there[1].gain else others.append(f"not {text}")
+            elif not here and self._is_last(remedy, cell):
+                last = self._cells.axes[remedy.axis][self._cells.places[remedy.axis][cell]]
+                ends.append(f"{remedy.words}: not measured from {value_text(remedy.axis, last)} on")
             elif source := here or there:
                 (gains if source[1].gain else others).append(
                     _part(*source, _FROM_HERE if here else _WITH_LIMIT)
@@ -139,7 +142,12 @@ class Remedies:
             gains.append(f"{alternatives([remedy.words for remedy in unknown])}: not measured{gain}")
         if elsewhere:
             gains.append(alternatives([remedy.words for remedy in elsewhere]))
-        return _as_sentence([*gains, *others])
+        return _as_sentence([*gains, *ends, *others])
+
+    def _is_last(self, remedy: Remedy, cell: int) -> bool:
+        """Return whether an axis has no measured setting after the cell in the direction of a remedy."""
+        options = self._options(remedy)
+        return bool(options) and not any(option.word or option.to[cell] >= 0 for option in options)
 
     @cached_property
     def _with_limit(self) -> Mapping[str, Mapping[Remedy, tuple[str, Effect] | None]]:

@@ -29,10 +29,10 @@ function drawShares(shares, width, label) {
 
 /** Factors with their intervals around 1. @param {Change[]} changes @param {number | null} wanted */
 function drawEffects(changes, width, wanted) {
-  const left = Math.min(width / 2.4, LETTER * d3.max(changes, one => one.words.length));
+  const left = Math.min(width / 2.4, LETTER * d3.max(changes, one => one.words.length) + 12);
   const ends = changes.flatMap(one => [one.ratio, one.low ?? one.ratio, one.high ?? one.ratio]);
   const span = wanted ? [0.9, 1.05 * wanted] : [0.7, 1.4];
-  const letters = left / LETTER;
+  const letters = (left - 12) / LETTER;
   return plot({
     width,
     height: 46 + 30 * changes.length,

@@ -35,6 +35,7 @@ function throughputText(row, cell) {
 function evidence(cell, width) {
   const shares = cells.shares?.[cell] ?? [];
   const bounds = [cells.limit[cell], cells.second[cell]].filter(limit => limit >= 0);
+  if (cells.value[cell] === null) return [];
   if (cells.limit[cell] < 0) return drawnShares(shares, width);
   const advice = cells.advice.texts[cells.advice.at[cell]];
   return [

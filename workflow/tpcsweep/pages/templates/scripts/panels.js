@@ -47,5 +47,6 @@ function panels(rows, { x, columns, rest }, width) {
 
 /** Tips of settings near the pointer. */
 function tips(rows, channels) {
-  return Plot.tip(rows, Plot.pointer({ ...channels, title: describe, maxRadius: 25 }));
+  // A press goes to the point below the tip.
+  return Plot.tip(rows, Plot.pointer({ ...channels, title: describe, maxRadius: 25, pointerEvents: "none" }));
 }
