@@ -19,15 +19,16 @@ def test_a_file_is_compared_with_its_source(pair: NetnsSite, tool: str, checksum
     if tool == "xrdcp-direct":  # it computes that of the source itself
         return
     # A server that keeps checksums answers with that of the content before.
-    [source] = pair.sides["src"].files.glob("random*")
-    kept, times = source.read_bytes(), source.stat()
+    kept = {file: (file.read_bytes(), file.stat()) for file in pair.sides["src"].files.glob("random*")}
     try:
-        with source.open("r+b") as file:
-            file.write(bytes(64))
-        os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+        for source, (_, times) in kept.items():
+            with source.open("r+b") as file:
+                file.write(bytes(64))
+            os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
         _, ended = copied(pair, tool, checksum=checksum)
     finally:
-        source.write_bytes(kept)
+        for source, (content, _) in kept.items():
+            source.write_bytes(content)
     assert re.search("checksum|differs", str(ended["failure"]), re.IGNORECASE), ended
     pair.settle()
 

@@ -77,6 +77,7 @@ TYPED = {
     ),
     "tpcsweep page dataset.nc": "tpcsweep page examples/surface.nc -o page.html",
     "tpcsweep crate results/demo": "tpcsweep crate results/smoke",
+    "tpcsweep figure": "tpcsweep figure examples/surface.nc -o lines.svg",
     "tpcsweep claims": "tpcsweep claims examples/surface.nc",
     "tpcsweep crate": "tpcsweep crate results/smoke",
     "tpcsweep history": "tpcsweep history results/smoke",

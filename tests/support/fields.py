@@ -5,13 +5,15 @@ from typing import Any
 
 from tpcsweep.data.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
+_ELSEWHERE = ("import", "hosts", "beside")
+"""Sources of figures that some testbeds alone have."""
 EVERYWHERE = {
     "cell": "spec format status message flags limit limit_second summary samples transfers provenance checksum",
     "spec": "format sweep parameters repetition measurement testbed",
-    "summary": " ".join(name for name, figure in SUMMARY.items() if figure.source != "import"),
+    "summary": " ".join(name for name, figure in SUMMARY.items() if figure.source not in _ELSEWHERE),
     "samples": " ".join(["time", *SAMPLES, *ORIGIN_SAMPLES]),
     "transfers": " ".join(name for name, column in TRANSFERS.items() if column.source != "fold"),
-    "provenance": "started host nodes kernel cpu cpus memory software deployment path sysctls seconds commit "
+    "provenance": "started host hosts nodes kernel cpu cpus memory software deployment path sysctls seconds commit "
     "order_seed",
 }
 
