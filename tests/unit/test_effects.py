@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.analysis import effects_report
-from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects, holm
+from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects
 from tpcsweep.analysis.effects_plots import forest
+from tpcsweep.analysis.holm import holm
 from tpcsweep.analysis.page_sections import effects_section
 from tpcsweep.cli.group import main
 from tpcsweep.data.labels import TRANSFERS_GROUP

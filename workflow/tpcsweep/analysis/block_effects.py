@@ -26,6 +26,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
+from tpcsweep.analysis.holm import holm
 from tpcsweep.common.numbers import CONFIDENCE, counted, plain
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import SIMULATED
@@ -331,20 +332,6 @@ def _corrected(p: list[float], main: list[bool]) -> Floats:
     mains, others = sum(main), len(main) - sum(main)
     shares = [(0.5 if others else 1.0) / mains if is_main else 0.5 / others for is_main in main]
     return holm(np.array(p), np.array(shares))
-
-
-def holm(p: Floats, weights: Floats) -> Floats:
-    """Correct p-values for their number: the chance that any falls below α is at most α.
-
-    This holds for any dependence. Weights are shares of α, with a sum of at most 1. S. Holm, A simple sequentially
-    rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979: the smallest p-value over weight
-    counts first, and the weights of rejected ones go to the others.
-    """
-    order = np.argsort(p / weights)
-    left = 1 - np.cumsum(weights[order]) + weights[order]
-    corrected = np.empty_like(p)
-    corrected[order] = np.maximum.accumulate((p / weights)[order] * left)
-    return np.minimum(corrected, 1.0)
 
 
 def _p(numbers: Floats) -> float:

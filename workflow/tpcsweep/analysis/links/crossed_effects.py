@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from tpcsweep.analysis.block_effects import holm
+from tpcsweep.analysis.holm import holm
 from tpcsweep.common.numbers import CONFIDENCE, MAD_FACTOR
 
 Floats = NDArray[np.float64]
@@ -97,7 +97,7 @@ def fit_links(logs: Floats, variances: Floats, rtt: Floats) -> tuple[CrossedFit,
         distance, variance = fit.deviations(logs, variances)
         p = 2 * stats.t.sf(np.abs(distance) / np.sqrt(variance), fit.freedom)
         alone = np.zeros_like(known)
-        alone[known] = holm(p[known], np.full(known.sum(), 1 / known.sum())) < LEVEL
+        alone[known] = holm(p[known]) < LEVEL
         if np.array_equal(known & ~alone, used):
             break
         used = known & ~alone

@@ -18,8 +18,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
-from tpcsweep.analysis.block_effects import holm
 from tpcsweep.analysis.history.runs import FOLDER, read_kept_runs
+from tpcsweep.analysis.holm import holm
 from tpcsweep.analysis.links.link_rates import link_settings, require_mesh
 from tpcsweep.analysis.links.site_tables import read_table
 from tpcsweep.common.numbers import CONFIDENCE, between, json_number, short
@@ -113,7 +113,7 @@ def judge_goals(summary: xr.Dataset, goals: Sequence[Goal]) -> list[GoalResult]:
     measured = [goal for goal in goals if (goal.source, goal.destination) in links]
     tests = [_tests(links[goal.source, goal.destination], goal) for goal in measured]
     smallest = np.array([min(_both(rows)) for rows in tests])
-    corrected = holm(smallest, np.full(len(measured), 1 / max(1, len(measured))))
+    corrected = holm(smallest)
     results = {
         goal: _judged(goal, rows, bool(p < 1 - CONFIDENCE))
         for goal, rows, p in zip(measured, tests, corrected, strict=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from tpcsweep.analysis.block_effects import holm
+from tpcsweep.analysis.holm import holm
 from tpcsweep.analysis.links.crossed_effects import LEVEL, CrossedFit, fit_links
 from tpcsweep.analysis.links.link_rates import Floats, Mesh
 from tpcsweep.common.numbers import CONFIDENCE, json_number
@@ -227,7 +227,7 @@ def _selected(estimates: list[_Estimate]) -> tuple[list[float], list[bool], floa
     """Return corrected p-values, which are slow, and the level of intervals of those that are."""
     if not estimates:
         return [], [], 1 - CONFIDENCE
-    p = holm(np.array([each.p for each in estimates]), np.full(len(estimates), 1 / len(estimates)))
+    p = holm(np.array([each.p for each in estimates]))
     slow = [
         bool(value < LEVEL and each.value <= np.log(SLOW)) for value, each in zip(p, estimates, strict=True)
     ]

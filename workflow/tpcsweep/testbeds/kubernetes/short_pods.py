@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 def waves(distinct: Iterable[Planned]) -> list[list[Planned]]:
     """Group the distinct placements of a sweep by pair, with one pod of a server in each wave. Pure.
 
-    Of pods that differ only in resources the one with the most CPU is tried, and of safe sysctls any value.
+    Pods that differ only in resources are tried once, with the most CPU, and safe sysctls with any value.
     """
     largest: dict[str, Planned] = {}
     for planned in sorted(distinct, key=lambda each: -_cpu(each.job)):
