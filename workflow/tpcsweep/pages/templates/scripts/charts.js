@@ -33,5 +33,5 @@ function plot(options, role = "img") {
 
 /** @param {ScaleOptions} color @param {Record<string, any>} options */
 function legendOf(color, options = {}) {
-  return Plot.legend({ style: FONT, color, ...options });
+  return Plot.legend({ style: FONT, color, marginLeft: 8, ...options });
 }

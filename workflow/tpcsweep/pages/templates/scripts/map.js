@@ -123,7 +123,7 @@ function drawMap(rows, axesAt, room, key) {
   const width = Math.max(room, left + layout.right + layout.columnCount * panelWidth);
   const fieldWidth = (width - left - layout.right) / layout.columnCount / layout.across.length;
   const fieldHeight = up.length > SEVERAL ? Math.max(4, Math.min(14, fieldWidth)) : 38;
-  const isWritten = fieldWidth >= 30 && up.length <= SEVERAL;
+  const isWritten = fieldWidth >= 36 && up.length <= SEVERAL;
   const upScale = { label: labelOf(axesAt.y), type: "band", domain: up, reverse: true, padding: 0 };
   const options = {
     ...layout.options,
