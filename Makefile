@@ -12,7 +12,7 @@ ITERATIONS :=
 SEED := 0
 SIDE_BY_SIDE := --numprocesses=$$(nproc) --maxprocesses=8
 
-.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
+.PHONY: sweep help setup setup-test test test-all test-fast test-programs test-real test-real-on test-undeployed test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up, run the configured sweep, make Snakemake's report
@@ -28,17 +28,27 @@ setup: ## set up everything for a sweep; EXTRAS="parquet zarr" (or all) adds ext
 setup-test: ## set up everything for tests and linters, with every extra
 	@envs/setup.sh test $(EXTRAS)
 
-# In parallel: two halves of the tests, each about as long as the other.
-test: setup-test ## test-machine and test-cluster, whose programs are compiled the first time
-	$(MAKE) --jobs=2 test-cluster test-machine
+# Side by side: on clusters and with real servers much is waited for, and the others compute meanwhile.
+test: setup-test ## all tests: test-cluster, whose programs are compiled the first time, test-real and test-undeployed
+	$(MAKE) --jobs=3 test-cluster test-real test-undeployed
+
+test-all: setup-test ## all tests, and test-on after test-real, because both deploy on this machine
+	$(MAKE) --jobs=3 test-cluster test-real-on test-undeployed
+
+test-real-on: setup-test ## test-real, then test-on
+	$(MAKE) test-real
+	$(MAKE) test-on
 
 compiled: setup-test ## the programs of a cluster; the second time there is nothing to be done
-	$(BIN)/python -m tests.cluster.local.build
+	nice -n 5 $(BIN)/python -m tests.cluster.local.build
 
 test-machine: setup-test ## all tests but those on Kubernetes
-	$(MAKE) test-fast
-	$(MAKE) test-programs
-	$(MAKE) test-real
+	$(MAKE) --jobs=2 test-real test-undeployed
+
+# Real servers have times to keep, and the tests on clusters wait for the compiler: both go first.
+test-undeployed: setup-test ## test-fast, then test-programs
+	nice -n 10 $(MAKE) test-fast
+	nice -n 5 $(MAKE) test-programs
 
 test-fast: setup-test ## the tests of functions, in four minutes
 	$(BIN)/python -m pytest tests/unit $(SIDE_BY_SIDE) --dist=worksteal
@@ -74,11 +84,12 @@ fuzz: setup-test ## thousands of files that people may have written wrongly; INP
 	FUZZ_INPUTS=$(INPUTS) $(BIN)/python -m pytest tests/unit/test_yaml_file.py -k refused_or_planned --hypothesis-seed $(SEED)
 
 docs: setup-test ## write examples/surface.html, the parts of pages and the schemas that follow from the code
-	$(BIN)/tpcsweep page examples/surface.nc --output examples/surface.html
+	$(BIN)/python docs/example.py
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/claims.py
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/schemas.py
+	$(BIN)/python docs/tools.py
 
 # Fails on broken links and unreadable docstrings.
 docs-site: setup-test ## the documentation as a site that needs no network: build/site/index.html

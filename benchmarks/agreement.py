@@ -48,8 +48,9 @@ def main() -> None:
                 **content(local_testbed("")["congestion_controls"][0], given.repetitions, given.seconds)
             )
             for sweep in (here, there):
-                done = sweep.run("dataset", timeout=LONGEST)
-                if not (sweep.results / "dataset.nc").exists():
+                dataset = sweep.results / "dataset.nc"
+                done = sweep.run(str(dataset), timeout=LONGEST)
+                if not dataset.exists():
                     sys.exit(done.stdout)
         tell(*(xr.load_dataset(sweep.results / "dataset.nc") for sweep in (here, there)))
 

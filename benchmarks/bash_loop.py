@@ -95,7 +95,7 @@ def by_loop(site: NetnsSite, wanted: Parameters, environment: dict[str, str]) ->
     inside = ["nsenter", f"--net=/run/netns/{site.prefix}-client"]
     arguments = [str(wanted.streams), f"{source}/{name}", destination, str(site.sides["dst"].files)]
     command = [*group.entry(), *inside, "bash", "-c", LOOP, "loop", *arguments]
-    with site.sampler(HOW.interval) as sampler:
+    with site.sampler(HOW) as sampler:
         loop = subprocess.Popen(
             command,
             env=environment,

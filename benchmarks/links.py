@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often slow sites and slow paths of a mesh are found, and how often a statement about them is wrong.
+"""How often slow and fast sites and paths of a mesh are found, and how often a statement about them is wrong.
 
 python -m benchmarks.links [MESHES] [SITES …]
 
 Prints one table: for each kind of mesh and number of sites
 
-- the share of meshes with a false statement: a site or link is named, and its true ratio to the others is 0.95 or more;
-- the shares of slow sites and slow links that are named as such;
+- the share of meshes with a false statement: a site or link is named slow with a true ratio to the others of 0.95 or
+  more, or fast with the inverse or less;
+- the shares of slow or fast sites and links that are named as such;
 - the share of intervals of named sites and links that contain the true ratio.
 
 Measurements have 3 % noise, which their intervals contain, and 2 % luck of the run, which they do not. Needs a few
@@ -38,6 +39,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "a slow sender and receiver": {"sends": {"S01": 0.6}, "receives": {"S02": 0.4}},
     "two slow links": {"links": SLOW_LINKS},
     "both": {"receives": {"S02": 0.4}, "links": SLOW_LINKS},
+    "a fast receiver and a fast link": {"receives": {"S02": 2.5}, "links": {("S01", "S03"): 2.0}},
 }
 
 
@@ -49,18 +51,22 @@ def true_ratio(effects: np.ndarray, site: int) -> float:
 
 
 def named(found: MeshEffects, truth: meshes.Truth) -> Iterator[tuple[str, str, float, bool]]:
-    """Yield each statement: its role or "link", its name, the logarithm of the true ratio, whether that is inside."""
+    """Yield each statement: its role or "link", its name, the logarithm of the true ratio, whether that is inside.
+
+    For fast sites and links it is the logarithm of the inverse ratio.
+    """
+    sign = {"slow": 1.0, "fast": -1.0}
     sites = found.mesh.sites
     for site in found.sites:
-        if site.verdict == "slow":
+        if site.verdict in sign:
             effects = truth.sources if site.role == "sends" else truth.destinations
             ratio = true_ratio(effects, sites.index(site.site))
-            yield site.role, site.site, ratio, site.low <= np.exp(ratio) <= site.high
+            yield site.role, site.site, sign[site.verdict] * ratio, site.low <= np.exp(ratio) <= site.high
     for link in found.links:
-        if link.verdict == "slow":
+        if link.verdict in sign:
             ratio = float(truth.pairs[sites.index(link.source), sites.index(link.destination)])
             name = f"{link.source} {link.destination}"
-            yield "link", name, ratio, link.ratio_low <= np.exp(ratio) <= link.ratio_high
+            yield "link", name, sign[link.verdict] * ratio, link.ratio_low <= np.exp(ratio) <= link.ratio_high
 
 
 def row(kind: str, count: int, seeds: range) -> list[str]:

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from tpcsweep.measuring.client.client_process import ClientRun
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of
@@ -82,7 +83,7 @@ def transferring(site: NetnsSite, streams: int) -> Iterator[None]:
 def turn(site: NetnsSite, first: bool) -> tuple[Phase, Phase]:
     """Return a phase without and one with samplers, measured in the given order."""
     found = {
-        on: phase(site, site.sampler(INTERVAL) if on else contextlib.nullcontext())
+        on: phase(site, site.sampler(Measurement(interval=INTERVAL)) if on else contextlib.nullcontext())
         for on in (first, not first)
     }
     return found[False], found[True]

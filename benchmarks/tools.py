@@ -24,6 +24,7 @@ import numpy as np
 from tpcsweep.measuring.client.client_process import ClientRun
 from tpcsweep.measuring.readings import quantity_at
 from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of
@@ -90,7 +91,7 @@ def measure(site: NetnsSite, tool: str, streams: int) -> Row:
     ends: list[float] = []
     latencies: list[float] = []
     give_up = time.monotonic() + SECONDS
-    with site.sampler(INTERVAL) as sampler:
+    with site.sampler(Measurement(interval=INTERVAL)) as sampler:
         client.run(ClientRun(tool=tool, streams=streams, prefix=f"{tool}.{streams}", **run))
         while len(ends) < wanted and time.monotonic() < give_up:
             time.sleep(0.1)

@@ -87,7 +87,10 @@ def limits() -> str:
 
 
 def flags() -> str:
-    rows = [(f"`{name}`", flag.grade, flag.meaning, flag.remedy) for name, flag in FLAGS.items()]
+    rows = []
+    for name, flag in FLAGS.items():
+        reasons = "; or ".join(meaning for _, meaning in flag.reasons.values())
+        rows.append((f"`{name}`", flag.grade, f"{reasons}{reasons and ': '}{flag.meaning}", flag.remedy))
     return table("| flag | grade | meaning | remedy |", rows)
 
 

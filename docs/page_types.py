@@ -19,6 +19,8 @@ def of(kind: typing.Any) -> str:
     inside, origin = typing.get_args(kind), typing.get_origin(kind)
     if origin in (UnionType, typing.Union):
         return " | ".join(map(of, inside))
+    if origin is dict:
+        return f"Record<{', '.join(map(of, inside))}>"
     if origin is list:
         return f"({of(inside[0])})[]"
     if origin is tuple:

@@ -38,7 +38,7 @@ COLLECTED = 40.0  # seconds that its controllers take for that, after the time t
 POLL = 0.2  # seconds between looks: the API server has others to answer
 OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"  # the labels of what sweeps deploy here
 NODES = "n1", "n2"
-KINDS = "secret", "configmap", "networkpolicy"  # which a deployment has in addition to its Job and its pods
+KINDS = "configmap", "networkpolicy"  # which a deployment has in addition to its Job and its pods
 
 
 class Pods:

@@ -68,8 +68,6 @@ def deploy(cluster: Cluster, identifier: str) -> None:
     """One object of each kind; the Job owns the others, but for a pod."""
     owner = api.create_object(cluster, job(identifier))
     api.create_object(cluster, pod(identifier))
-    credentials = naming(identifier).meta(f"tpc-{identifier}-client", owner)
-    api.create_object(cluster, client.V1Secret(metadata=credentials, string_data={"key": "value"}))
     owned = naming(identifier).meta(f"tpc-{identifier}", owner)
     api.create_object(cluster, client.V1ConfigMap(metadata=owned, data={"key": "value"}))
     policy = client.V1NetworkPolicySpec(pod_selector=client.V1LabelSelector(), policy_types=["Ingress"])
@@ -168,12 +166,12 @@ def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.Mon
 def test_teardown_removes_everything_of_one_deployment(cluster: Cluster) -> None:
     for identifier in ("aaaaaa", "bbbbbb"):
         deploy(cluster, identifier)
-    wait_for(lambda: len(remains(cluster, "aaaaaa")) == 6)  # the Job's pod
+    wait_for(lambda: len(remains(cluster, "aaaaaa")) == 5)  # the Job's pod
     count = count_requests(cluster)
     assert deployments.teardown(cluster, "aaaaaa") == []
     assert count() < 40
     wait_for(lambda: remains(cluster, "aaaaaa") == [])
-    assert len(remains(cluster, "bbbbbb")) == 6
+    assert len(remains(cluster, "bbbbbb")) == 5
     cluster.batch.delete_namespaced_job("tpc-bbbbbb", cluster.namespace, propagation_policy="Background")
     deployments.teardown(cluster, "bbbbbb")  # half of which was gone
     wait_for(lambda: remains(cluster, "bbbbbb") == [])

@@ -7,15 +7,17 @@ import itertools
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pytest
 from tpcsweep.measuring.looks import LONGEST_GAP
 from tpcsweep.testbeds.kubernetes.pod import agent
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 
 from tests.cluster import local
 from tests.cluster.relay import Relay
-from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, Space, account, local_testbed
+from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, QUICK, Space, account, local_testbed
 
 BEGUN = f"""
 import os, pathlib, signal, time
@@ -31,6 +33,7 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 """As the second cell brings its first file, in the third deployment: it was broken in the first one."""
 INTO = 1.5
 AWAY = 3.0
+SILENT = 20.0  # seconds for which it answers nobody
 STALLED = 33.0  # seconds for which it takes what it is sent and says nothing
 
 
@@ -59,6 +62,32 @@ def test_api_server_may_restart_and_stall(cluster: local.Cluster, namespace: Spa
     times = cell["samples"]["time"]
     assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
     assert times[-1] > AWAY + STALLED
+    namespace.check_empty()
+
+
+@pytest.mark.parametrize("until", [{"min_time": "12 s", "max_time": "12 s"}, QUICK], ids=["time", "files"])
+def test_a_cell_that_ends_while_the_api_server_is_silent_is_as_any_other(
+    cluster: local.Cluster, namespace: Space, tmp_path: Path, until: dict[str, Any]
+) -> None:
+    sweep = namespace.sweep(tmp_path, local_testbed(namespace.name), measurement=until, parameters=ONE)
+    run = sweep.start("cells")
+    sweep.wait_during(run, lambda: namespace.pods(side="dst"), "a destination")
+    [server] = namespace.pods(side="dst")
+    inside(cluster, namespace, server, BEGUN % "c0")
+    cluster.freeze_api_server(SILENT)
+    assert run.wait(LONGEST) == 0, sweep.output()
+    assert "replacing" not in sweep.output()
+    [cell] = sweep.good_records()
+    assert "monitoring_disagrees" not in cell["flags"]
+    assert cell["summary"]["xrootd_share"] == pytest.approx(1, abs=0.01)
+    duration = cell["summary"]["duration"]
+    if until is QUICK:
+        assert cell["summary"]["transfers"] == QUICK["files"]
+        assert duration < SILENT
+    else:
+        assert duration == pytest.approx(12, abs=0.5)
+    ends = cell["transfers"]["end"]
+    assert max(ends) < duration + 1
     namespace.check_empty()
 
 

@@ -134,7 +134,7 @@ def test_a_check_goes_on_after_a_refusal(ruled: Space, tmp_path: Path) -> None:
         status, why = found["policies"][server]
         assert status == "failed" and "label team is missing" in why
         assert found["images"][server][0] == found["servers"][server][0] == "skipped"
-    assert found["policies"][CLIENT][0] == found["policies"]["Secret"][0] == "ok"
+    assert found["policies"][CLIENT][0] == found["policies"]["ConfigMap"][0] == "ok"
     status, why = found["images"][CLIENT]
     assert status == "failed" and "ErrImageNeverPull: image localhost/nothing:1" in why
     assert found["pods"][CLIENT] == ("skipped", "images failed")
@@ -167,7 +167,7 @@ TEAM = """
 apiVersion: v1
 kind: ResourceQuota
 metadata: {name: team, namespace: team}
-spec: {hard: {requests.cpu: "2", requests.memory: 2Gi, limits.cpu: "6", limits.memory: 8Gi, pods: "10", secrets: "10"}}
+spec: {hard: {requests.cpu: "2", requests.memory: 2Gi, limits.cpu: "6", limits.memory: 8Gi, pods: "9", configmaps: "9"}}
 ---
 apiVersion: v1
 kind: LimitRange
@@ -236,7 +236,7 @@ spec:
   matchConstraints:
     resourceRules:
       - {apiGroups: [batch], apiVersions: [v1], operations: [CREATE], resources: [jobs]}
-      - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [secrets, configmaps]}
+      - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
       - {apiGroups: [networking.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [networkpolicies]}
   validations:
     - expression: "has(object.metadata.labels) && 'team' in object.metadata.labels"
@@ -282,7 +282,7 @@ def test_labels_of_the_testbed_satisfy_a_rule_for_every_object(
         wait_for(refused, "the rule is in force")
         why = refused()
         assert why.count("every object needs the label team") < 5  # once for objects of a kind
-        for subject in ("Secret", "ConfigMap", "NetworkPolicy", "pair 0 client", "pair 0 source, origin 1"):
+        for subject in ("ConfigMap", "NetworkPolicy", "pair 0 client", "pair 0 source, origin 1"):
             assert subject in why
         rehearse(metadata={"labels": {"team": "storage"}})
     finally:

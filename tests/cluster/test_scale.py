@@ -104,8 +104,7 @@ class Deployment:
             if self.settings.paths.pairs != "all":
                 ends = {"src": pods.pair.source, "dst": pods.pair.destination}
                 self.sides = {side: node_selector(end.podTemplate)["group"] for side, end in ends.items()}
-            with pods.kubelet_synced():
-                saw("running")
+            saw("running")
             up()
             assert pods.watch.fault() is None
             saw("up")

@@ -135,7 +135,7 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> None:
     (job,) = jobs(run)
     job.kill()
     run.wait(LONGEST)
-    kinds = {"pods", "secrets", "config maps", "jobs", "network policies"}
+    kinds = {"pods", "config maps", "jobs", "network policies"}
     assert set(account.left()) == kinds
     succeeded(sweep.asking("reap"))
     account.check_empty()

@@ -181,6 +181,7 @@ def job(node: str, archive: Path, here: local.Cluster, namespace: Space) -> Job:
     texts = {"nodes.yaml": yaml.safe_dump(sweep), "kubernetes.yaml": yaml.safe_dump(testbed)}
     namespace.core.create_namespaced_config_map(namespace.name, {"metadata": {"name": NAME}, "data": texts})
     job = Job(partial(here.kubectl, f"--namespace={namespace.name}"), namespace, commit)
+    job.apply("volume.yaml")
     job.apply("workflow.yaml")
     staged = ["find", FOLDER, "-path", "*/staging/*.json"]
     wait_for(lambda: here.enter(staged) or job.ended(), "a cell has ended")
@@ -190,12 +191,6 @@ def job(node: str, archive: Path, here: local.Cluster, namespace: Space) -> Job:
     wait_for(lambda: first not in job.pods(), "the pod is gone")
     job.wait()
     return job
-
-
-def test_the_api_takes_the_weekly_job(here: local.Cluster, namespace: Space) -> None:
-    apply = ["apply", "--dry-run=server", "--output=name", f"--filename={FILES / 'weekly.yaml'}"]
-    applied = here.kubectl(f"--namespace={namespace.name}", *apply)
-    assert applied.split() == ["cronjob.batch/tpcsweep-weekly"]
 
 
 def test_the_job_goes_from_nothing_to_the_page_and_on_after_an_eviction(job: Job, tmp_path: Path) -> None:

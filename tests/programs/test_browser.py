@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kind of page, used by an outsider on a phone and on a desktop, and read out: nothing looks broken."""
 
+import itertools
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import axe_playwright_python
+import numpy as np
 import pytest
 from tpcsweep.analysis.history.change_points import find_history
 from tpcsweep.analysis.history.history_page import history_content
 from tpcsweep.analysis.models import fit, saved_fits
-from tpcsweep.analysis.page_sections import SECTIONS
+from tpcsweep.analysis.page_sections import SECTIONS, goals_section
 from tpcsweep.data import folding, opening
 from tpcsweep.data.labels import STATUS
 from tpcsweep.pages import making
 from tpcsweep.pages.rendering import render
+from tpcsweep.running.overview import list_sweeps
+from tpcsweep.sweeps.study import log_folder
 
+from tests.support import meshes
 from tests.support.blocks import made_up, written
-from tests.support.browser import DESKTOP, PHONE, SETTLED, visiting
+from tests.support.browser import DESKTOP, PHONE, SETTLED, Visit, visiting
 from tests.support.commands import tpcsweep
 from tests.support.firefox import Marionette, in_firefox
 from tests.support.histories import folded, runs_of, times, weekly
@@ -32,8 +40,11 @@ HOLES = {
     "failed": [{"rtt": 50.0, "streams": 8}, {"origins": 2, "rtt": 5.0, "streams": 1}],
     "flagged": {"not_steady": [{"streams": 4}]},
 }
-PAGES = [*(f"{name}index.html" for name in ("sweep/", "blocks/", "", "history/", "begun/")), "alone.html"]
-"""A sweep with models, one in blocks, the overview, histories of many runs and of one, and a shipped dataset alone."""
+PAGES = [
+    *(f"{name}index.html" for name in ("sweep/", "blocks/", "mesh/", "", "history/", "begun/")),
+    "alone.html",
+]
+"""A sweep with models, one in blocks, a mesh, the overview, histories of many runs and of one, and a dataset alone."""
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 VIOLATIONS = "axe.run().then(seen => seen.violations.map(each => `${each.id}: ${each.nodes[0].html}`))"
@@ -46,12 +57,21 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = results / "sweep/dataset.nc"
     folding.write(folding.fold(write_sweep(results, AXES, **HOLES), AXES), file)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tpcsweep.analysis.models.fit", partial(fit.fit, resamples=3))
+        patched.setattr("tpcsweep.analysis.models.saved_fits.fit", partial(fit.fit, resamples=3))
         saved_fits.fit_all(opening.load(file), file.with_name("models.json"))
     making.make_page(file, file.with_name("index.html"), listed=True, analyses=SECTIONS)
     blocks = written(results / "blocks", made_up({"stock": 0.0, "fq": 0.3}, 4, seed=0, many_streams=0.4))
     making.make_page(blocks, blocks.with_name("index.html"), listed=True, analyses=SECTIONS)
-    making.make_overview(results / "index.html")
+    sites = meshes.names(12)
+    truth = meshes.truth(sites, 4, receives={"S02": 0.4}, links={("S03", "S04"): 3.0}, site_spread=0.05)
+    hidden = np.full((12, 12), "not_visible", object)
+    made = meshes.measured(truth.logs, sites, 4, streams={4: 1.0}, limit=hidden, missing=[("S06", "S05")])
+    mesh = meshes.folded(results / "mesh", meshes.waited(made, "S01", "S05", 0.003))
+    making.make_page(mesh, mesh.with_name("index.html"), listed=True, analyses=SECTIONS)
+    (results / "goals.csv").write_text("source,destination,Gbit/s\nS01,S03,1\nS01,S02,1.5\n")
+    goals = [*SECTIONS, goals_section(results / "goals.csv")]
+    making.make_page(mesh, results / "goals.html", listed=True, analyses=goals)
+    list_sweeps(results)
     runs = weekly(folded(results / "history"), 26)
     runs[12:20] = [times(summary, 0.8) for summary in runs[12:20]]
     for summary in (runs[5], runs[-1]):
@@ -68,7 +88,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("wide", [PHONE, DESKTOP])
 @pytest.mark.parametrize("page", PAGES)
 def test_nothing_looks_broken(results: Path, page: str, wide: int) -> None:
-    datasets = {f"{name}/index.html": results / f"{name}/dataset.nc" for name in ("sweep", "blocks")}
+    datasets = {f"{name}/index.html": results / f"{name}/dataset.nc" for name in ("sweep", "blocks", "mesh")}
     datasets["alone.html"] = EXAMPLE
     assert broken(results / page, wide, datasets.get(page)) == []
 
@@ -79,7 +99,9 @@ def firefox() -> Iterator[Marionette]:
         yield firefox
 
 
-@pytest.mark.parametrize("page", [*PAGES, "sweep/index.html#view=limit", "alone.html#view=value"])
+@pytest.mark.parametrize(
+    "page", [*PAGES, "sweep/index.html#view=limit", "mesh/index.html#view=limit", "alone.html#view=value"]
+)
 def test_axe_finds_no_violation_in_chromium(results: Path, page: str) -> None:
     path, mark, link = page.partition("#")
     for dark in (False, True):
@@ -96,3 +118,174 @@ def test_axe_finds_no_violation_in_firefox(results: Path, firefox: Marionette, p
         "return [document.querySelectorAll('#picture a').length, document.querySelectorAll('#data').length]"
     )
     assert (drawn[0] > 0) == (drawn[1] > 0)
+
+
+TICKS = """([box, axis]) =>
+  [...document.querySelectorAll(`${box} [data-mark='${axis}-axis tick label'] text`)].map(text => {
+    const { left, right, top } = text.getBoundingClientRect();
+    return { text: text.textContent, left, right, top };
+  })"""
+ALONE = """at => {
+  document.getElementById("picture").scrollIntoView();
+  const places = [...document.querySelectorAll("#picture [data-mark=dot] a")].map(link => {
+    const { x, y, width, height } = link.getBoundingClientRect();
+    return [link.getAttribute("href"), x + width / 2, y + height / 2];
+  });
+  const isAlone = ([href, x, y]) =>
+    places.every(other => other[0] === href || Math.hypot(other[1] - x, other[2] - y) > 30);
+  return places.filter(isAlone).at(at);
+}"""
+"""Address and place on the screen of a point that is far from others."""
+LOOKS = """() => [...document.querySelectorAll("#picture [data-mark=line] path")].map(path => {
+  const { stroke, strokeDasharray } = getComputedStyle(path);
+  return `${stroke} ${strokeDasharray}`;
+})"""
+
+
+def ticks(visit: Visit, box: str, axis: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = visit.run(TICKS, [box, axis])
+    return found
+
+
+def test_both_maps_of_a_mesh_have_one_order_and_a_pressed_link_selects_its_cell(results: Path) -> None:
+    with visiting(results / "mesh/index.html") as visit:
+        orders = [
+            [each["text"].split()[0] for each in sorted(ticks(visit, box, "y"), key=lambda each: each["top"])]
+            for box in ("#picture", "#links")
+        ]
+        assert orders[0] == orders[1] == meshes.names(12)
+        heading = visit.page.locator("#cell h2")
+        visit.page.locator("#links a[aria-label^='S03 → S07']").click()
+        assert heading.inner_text() == "source S03, destination S07"
+        for key, link in (("ArrowRight", "S03,S08"), ("ArrowDown", "S04,S08"), ("ArrowUp", "S03,S08")):
+            visit.page.locator("#links a[tabindex='0']").focus()
+            visit.page.keyboard.press(key)
+            source, destination = link.split(",")
+            assert heading.inner_text() == f"source {source}, destination {destination}"
+            assert visit.page.locator("#links a.chosen").get_attribute("href") == f"#cell={link}"
+        visit.page.locator("#picture a[tabindex='0']").focus()
+        visit.page.keyboard.press("ArrowUp")  # the setting above, where the first site is on top
+        assert heading.inner_text() == "source S02, destination S08"
+
+
+@pytest.mark.parametrize("page", ["blocks/index.html", "goals.html", "alone.html"])
+def test_tables_of_verdicts_are_whole_on_a_phone(results: Path, page: str) -> None:
+    with visiting(results / page, PHONE) as visit:
+        boxes = visit.run(
+            "[...document.querySelectorAll('.scroll:has(> .stacked)')].map(box => [box.scrollWidth, box.clientWidth])"
+        )
+        assert boxes and all(inner <= outer for inner, outer in boxes)
+
+
+def test_an_axis_has_one_place_in_the_picture(results: Path) -> None:
+    """The place that held it gets the axis that it replaces."""
+    with visiting(results / "mesh/index.html") as visit:
+        chosen = lambda: [visit.page.locator(f"[name='{key}']").input_value() for key in ("x", "y")]  # noqa: E731
+        assert chosen() == ["destination", "source"]
+        visit.page.locator("[name='x']").select_option("source")
+        assert chosen() == ["source", "destination"]
+        visit.page.locator("[name='y']").select_option("source")
+        assert chosen() == ["destination", "source"]
+
+
+@pytest.mark.parametrize("wide", [PHONE, DESKTOP])
+def test_a_press_near_a_point_of_the_lines_opens_its_setting(results: Path, wide: int) -> None:
+    """On a phone by a finger. The second press is elsewhere: the tip of the first one does not stay."""
+    with visiting(results / "sweep/index.html", wide, link="#view=lines") as visit:
+        for at in (0, -1):
+            href, x, y = visit.run(ALONE, at)
+            if wide == PHONE:
+                visit.page.touchscreen.tap(x + 7, y - 10)
+            else:
+                visit.page.mouse.click(x + 7, y - 10)
+            origins, rtt, streams = unquote(href.partition("=")[2]).split(",")
+            heading = visit.run("document.querySelector('#cell h2').innerText")
+            assert heading == f"origins per side {origins}, RTT {rtt}, streams {streams}"
+
+
+def test_a_line_below_the_picture_names_the_marks_that_it_has(results: Path) -> None:
+    marks = "document.getElementById('marks').innerText"
+    with visiting(results / "sweep/index.html", link="#view=lines") as visit:
+        assert "Hollow: a warning, in no finding." in visit.run(marks)
+        visit.page.locator("[name='flag']").select_option("none")
+        assert "Hollow" not in visit.run(marks) and "Mean throughput in Gbit/s; bars: " in visit.run(marks)
+        visit.page.locator("[value='value']").check()
+        assert visit.run(marks).startswith("Numbers: mean throughput in Gbit/s; ±: half the 95 % interval.")
+
+
+def test_a_finding_shows_all_of_its_settings_after_a_filter(results: Path) -> None:
+    with visiting(results / "sweep/index.html", link="#view=lines") as visit:
+        visit.page.locator("[name='only.streams']").select_option(index=1)
+        shown = visit.run("document.querySelectorAll('#table tbody tr').length")
+        button = visit.page.locator("#findings button").first
+        button.click()
+        assert visit.page.locator("[name='only.streams']").input_value() == ""
+        assert visit.run("document.querySelectorAll('#table tbody tr').length") > shown
+        button.click()
+        assert "finding" not in visit.run("location.hash")
+
+
+def test_settings_without_an_interval_have_no_bars(results: Path) -> None:
+    shown = "[document.querySelectorAll('#picture .interval line').length, document.getElementById('marks').innerText]"
+    with visiting(results / "sweep/index.html", link="#view=lines") as visit:
+        bars, marks = visit.run(shown)
+        assert bars > 10 and "bars: " in marks
+        visit.run("settings.forEach(row => { row.low = row.high = null; }), drawAll()")
+        assert visit.run(shown)[0] == 0 and "bars: " not in visit.run(shown)[1]
+
+
+def test_a_row_of_the_table_opens_its_setting(results: Path) -> None:
+    with visiting(results / "mesh/index.html") as visit:
+        row = visit.page.locator("#table tbody tr").nth(3)
+        source, destination, rate = (row.locator("td, th").nth(place).inner_text() for place in range(3))
+        row.locator("td").nth(2).click()
+        assert visit.page.locator("#cell h2").inner_text() == f"source {source}, destination {destination}"
+        assert visit.page.locator("#cell .value").inner_text().startswith(rate)
+
+
+def test_the_panel_of_a_setting_has_the_paths_of_its_logs_and_cells(tmp_path: Path) -> None:
+    """Paths lead from the folder of the run; those next to the page are links."""
+    summary = made_up({"stock": 0.0, "fq": 0.3}, 2, seed=0)
+    summary["throughput"].loc[{"tuning": "stock", "repetition": 2}] = np.nan
+    file = written(tmp_path, summary, command="snakemake", cells="results/tuning/cells")
+    deployments = [f"tuning=fq/rtt=5/deployment={number}" for number in (1, 2)]
+    here = file.parent / log_folder(deployments[1])
+    here.mkdir(parents=True)
+    making.make_page(file, file.with_name("index.html"))
+    paths = [f"results/tuning/logs/{each}/" for each in deployments]
+    paths += [
+        f"results/tuning/cells/{each}/streams=4/repetition={at}.json"
+        for at, each in enumerate(deployments, 1)
+    ]
+    with visiting(file.with_name("index.html"), link="#cell=fq,5 ms,4") as visit:
+        assert visit.page.locator("#cell .paths li").all_inner_texts() == paths
+        links = visit.page.locator("#cell .paths a").all()
+        assert [link.inner_text() for link in links] == paths[1:2]
+        assert unquote(str(links[0].get_attribute("href"))) == f"{here.relative_to(file.parent)}/"
+    with visiting(file.with_name("index.html"), link="#cell=stock,5 ms,4") as visit:
+        assert len(visit.page.locator("#cell .paths li").all()) == 2
+
+
+@pytest.mark.parametrize("wide", [PHONE, DESKTOP])
+def test_names_of_sites_do_not_overlap(results: Path, wide: int) -> None:
+    for view in ("value", "lines"):
+        with visiting(results / "mesh/index.html", wide, link=f"#view={view}") as visit:
+            names = sorted(ticks(visit, "#picture", "x"), key=lambda each: each["left"])
+            assert len(names) >= 6
+            assert all(one["right"] <= other["left"] + 1 for one, other in itertools.pairwise(names))
+
+
+def test_no_two_lines_look_alike(results: Path) -> None:
+    with visiting(results / "mesh/index.html", link="#view=lines") as visit:
+        looks = visit.run(LOOKS)
+        swatches = visit.page.locator("#legend span").all_inner_texts()
+    assert len(looks) == len(set(looks)) == 12
+    assert swatches[-12:] == meshes.names(12)
+
+
+def test_a_limit_without_a_cause_is_dim_in_the_dark(results: Path) -> None:
+    fill = 'getComputedStyle(document.querySelector("#picture [data-mark=cell] a rect")).fill'
+    for dark in (False, True):
+        with visiting(results / "mesh/index.html", dark=dark, link="#view=limit") as visit:
+            colour = sum(map(int, re.findall(r"\d+", visit.run(fill))))
+        assert colour < 300 if dark else colour > 600

@@ -26,6 +26,7 @@ from tpcsweep.data.opening import load
 from tpcsweep.pages import figures, making
 from tpcsweep.pages.figures import panels
 from tpcsweep.running import notebooks
+from tpcsweep.running.overview import list_sweeps
 
 from tests.support import meshes
 from tests.support.browser import PHONE
@@ -155,7 +156,7 @@ def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None
                     done.stdout
                 )
     with odd.watched("overview"):
-        making.make_overview(odd.file.parents[1] / "index.html")
+        list_sweeps(odd.file.parents[1])
         assert "cannot be read" not in (odd.file.parents[1] / "index.html").read_text()
     assert not odd.faults
 
@@ -182,7 +183,7 @@ def test_nothing_on_its_pages_looks_broken(odd: Odd) -> None:
     page = odd.file.with_name("index.html")
     making.make_page(odd.file, page, listed=True, analyses=SECTIONS)
     assert broken(page, PHONE, odd.file) == []
-    making.make_overview(odd.file.parents[1] / "index.html")
+    list_sweeps(odd.file.parents[1])
     assert broken(odd.file.parents[1] / "index.html", PHONE) == []
 
 

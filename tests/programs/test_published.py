@@ -418,11 +418,12 @@ def test_a_page_is_whole_offline(tmp_path: Path, dataset: Simulated, monkeypatch
             assert str(element[key]).startswith(("data:", "#"))
     [shown] = embedded(page)
     assert hues(shown) > 0
-    cells = [[cell.get_text() for cell in row.find_all("td")] for row in body.find_all("tr")]
+    cells = [[cell.get_text(" ") for cell in row.find_all(["th", "td"])] for row in body.find_all("tr")]
     expected = {cap["claim"]: "simulated, simulation", "nrp2021.xrootd_vs_gridftp": "not testable here"}
     for claim, said in expected.items():
-        [line] = [row for row in cells if claim in row]
+        [line] = [row for row in cells if row[0].startswith(claim)]
         assert said in line
+        assert line[0].endswith(CLAIMS[claim].text)
     assert "No independent prediction is confirmed." in body.get_text()
     assert json.loads((tmp_path / "verdicts.json").read_text()) == rows
     assert [broken(tmp_path / "published.html", wide) for wide in (PHONE, DESKTOP)] == [[], []]

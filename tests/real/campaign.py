@@ -7,16 +7,20 @@ It prints each iteration and ends with a table by fault (docs/faults.md). It exi
 """
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import psutil
+import yaml
+from tpcsweep.common.files import state_folder
 from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.deploying.linux.namespaces import FOLDER
 from tpcsweep.sweeps.study import SweepStudy
@@ -25,17 +29,34 @@ from tpcsweep.testbeds.netns import ownership
 
 from tests.support.campaign import Fault, Pace, Run, filled, lasting, main, signalled, stopped
 from tests.support.leftovers import present
-from tests.support.workflow import ROOT, Sweep
+from tests.support.workflow import ROOT, Sweep, wait_until
 
 OTHERS = ("tpc-mine", "tpc-abcdef-src1", "tpc", "other")
 """Namespaces and groups of others, whatever they are called: no folder is a deployment of theirs."""
+HOST = OTHERS[0]  # the namespace whose loopback interface has another MTU while the setting is in force
+USUAL, TUNED = 65536, 9000
+
+
+@dataclass(frozen=True)
+class TunedSweep(Sweep):
+    """A sweep whose deployments change a host by a setting."""
+
+    @property
+    def testbed(self) -> Path:
+        return self.folder / "hosts.yaml"
+
+    def command(self, *arguments: str) -> list[str]:
+        return [*super().command(*arguments), f"testbed={self.testbed}"]
+
+    def asking(self, *arguments: str) -> list[str]:
+        return [*super().asking(*arguments), "--testbed", str(self.testbed)]
 
 
 class Machine:
     pace = Pace(deploying=4.0, cell=2.0, goes=60.0, hangs=300.0)  # a whole sweep takes half a minute
 
     def __init__(self) -> None:
-        self.parameters = {"rtt": "2 ms", "file_size": "2 MiB", "tool": "curl"}
+        self.parameters = {"rtt": "2 ms", "file_size": "2 MiB", "tool": "curl", "tuning": "tuned"}
         self.changing = "bandwidth", "100 Mbit/s", "40 Mbit/s"
         self.faults = (
             Fault("a process of the deployment is killed", "kill", partial(_signalled, signal.SIGKILL)),
@@ -47,21 +68,28 @@ class Machine:
             Fault("the path is cut", "cut", lambda _: _blackhole()),
             Fault("a namespace is removed", "cut", _namespace_removed),
             Fault("the deployment's folder says nothing", "corrupt", _owner_forgotten),
+            Fault("all are killed while a setting is in force", "kill", _killed_in_force),
         )
 
-    def sweep(self, folder: Path) -> Sweep:
-        return Sweep(folder, "campaign")
+    def sweep(self, folder: Path) -> TunedSweep:
+        sweep = TunedSweep(folder, "campaign")
+        mtu = f"ip -n {HOST} link set dev lo mtu"
+        how = {"values": {"tuned": f"{mtu} {TUNED}"}, "restore": f"{mtu} {USUAL}"}
+        how["verify"] = f"ip -n {HOST} link show dev lo | grep -o 'mtu [0-9]*'"
+        sweep.testbed.write_text(yaml.safe_dump({"kind": "netns", "settings": {"tuning": how}}))
+        return sweep
 
     def configuration(self, sweep: Sweep) -> SweepStudy:
-        files = {"sweep": str(sweep.folder / f"{sweep.name}.yaml"), "results": str(sweep.folder / "results")}
-        return load(files | {"testbed": "netns"}, ROOT)
+        files = {"sweep": f"{sweep.name}.yaml", "results": "results", "testbed": "hosts.yaml"}
+        return load({key: str(sweep.folder / name) for key, name in files.items()}, ROOT)
 
     def up(self) -> bool:
         return bool(ownership.leftovers())
 
     def present(self) -> dict[str, set[str]]:
         shared = {f"{path} of {path.stat().st_mtime}" for path in Path("/tmp").glob("*.anon.env")}
-        return {**present(), "shared": shared}
+        ledgers = {str(path) for path in (state_folder() / "settings").glob("*.json")}
+        return {**present(), "shared": shared, "settings": {f"MTU {_mtu()}"} - {f"MTU {USUAL}"} | ledgers}
 
     @contextlib.contextmanager
     def bystanders(self) -> Iterator[Callable[[], list[str]]]:
@@ -150,11 +178,24 @@ def _owner_forgotten(run: Run) -> None:
     (_folder() / "owner.json").write_bytes(run.random.choice((b"", b"{", b"[]", b"\x00" * 9)))
 
 
+def _mtu() -> int:
+    shown = subprocess.run(
+        ["ip", "-j", "-n", HOST, "link", "show", "dev", "lo"], check=True, capture_output=True
+    ).stdout
+    return int(json.loads(shown)[0]["mtu"])
+
+
+def _killed_in_force(run: Run) -> None:
+    wait_until(lambda: run.ended or _mtu() == TUNED, "the setting is in force")
+    os.killpg(run.process.pid, signal.SIGKILL)
+
+
 @contextlib.contextmanager
-def machine(_: Path) -> Iterator[Machine]:
+def machine(folder: Path) -> Iterator[Machine]:
     """This machine, which has no deployment yet."""
     if ownership.leftovers():
         raise SystemExit("a deployment is up, or one was killed: run `tpcsweep reap`")
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
     yield Machine()
 
 

@@ -107,7 +107,7 @@ def test_a_source_file_needs_the_right_to_read_alone(storage: Storage, tmp_path:
             (row.check, row.role) for row in rows if row.status == "ok"
         }
         with deployed(settings, tmp_path, tool=tool) as (_, measured):
-            result = measured(files(8))
+            result = measured(files(3))
         assert result["status"] == "ok", result["message"]
         assert storage.files("source") == ["mine"]
     finally:

@@ -25,7 +25,7 @@ LONG = {
 
 @pytest.fixture(scope="module")
 def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installer]:
-    with installed(storage, tmp_path_factory.mktemp("wheel"), "measure") as user:
+    with installed(storage.pki, tmp_path_factory.mktemp("wheel"), "measure") as user:
         files = {"testbeds/here": loopback(), "sweeps/short": SHORT, "sweeps/long": LONG}
         configure(user.home / "sweeps/config", files)
         yield user

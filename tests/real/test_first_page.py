@@ -33,7 +33,7 @@ KEYS = """() => {
   const at = document.activeElement.getAttribute("href"), label = document.activeElement.ariaLabel, focused = heading();
   press(document.activeElement, "Enter");
   const panel = document.activeElement.id, opened = heading();
-  const command = document.querySelector("#cell pre").textContent;
+  const command = document.querySelector("#command").textContent;
   const line = document.querySelector("#cell svg.goodput .line path").getAttribute("d");
   press(document.activeElement, "Escape");
   return { begun, from, at, label, focused, panel, opened, command, line, address: location.hash,
@@ -159,7 +159,9 @@ def test_a_cell_shows_its_evidence_and_what_to_change(seen: dict[str, Any]) -> N
     evidence = seen["evidence"]
     assert evidence["letters"] == 62 and "W TCP's window" in evidence["legend"]
     assert evidence["shares"] == "Shares of its time: TCP's window 70 %, the path's bandwidth 30 %."
-    assert re.match(r"More streams \(2 instead of 1\): [\d.]+ times from here \(", evidence["advice"])
+    assert re.match(
+        r"Measured gain: more streams \(2 instead of 1\), [\d.]+ times from here \(", evidence["advice"]
+    )
     assert "Limited by TCP's window for 70 % of its time: TCP's windows were too small" in evidence["cell"]
     assert evidence["hatched"] == 4
 
@@ -167,7 +169,7 @@ def test_a_cell_shows_its_evidence_and_what_to_change(seen: dict[str, Any]) -> N
 def test_a_link_leads_to_a_cell_in_a_view(first_page: Path) -> None:
     with visiting(first_page, link="#view=value&cell=2,1,20%20ms,4") as visit:
         heading = visit.run("document.querySelector('#cell h2').textContent")
-        assert heading == "origins 2, cores 1, RTT 20 ms, streams 4"
+        assert heading == "origins per side 2, cores per side 1, RTT 20 ms, streams 4"
         assert visit.run("document.querySelector('#choices input:checked').value") == "value"
 
 

@@ -38,7 +38,7 @@ LAYOUT = """() => {
   const inside = document.querySelector(".plot svg").getBoundingClientRect();
   const labels = [...document.querySelectorAll(".plot text")].map(label => label.getBoundingClientRect());
   return { wide: document.scrollingElement.scrollWidth, rows: document.querySelectorAll(".over-time tbody tr").length,
-    lines: document.querySelectorAll(".spark [data-mark=line] path").length, high: inside.height,
+    lines: document.querySelectorAll(".spark .line").length, high: inside.height,
     outside: labels.filter(label => label.left < 0 || label.right > innerWidth).length };
 }"""
 

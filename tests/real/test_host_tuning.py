@@ -40,6 +40,9 @@ def tuned_hosts(site: NetnsSite, folder: Path) -> Path:
     secrets = site.servers.credentials
     content |= {"ca": str(secrets / "ca"), "credentials": {"proxy": str(secrets / "user.key")}}
     names = {"source": f"{site.prefix}-src1", "destination": f"{site.prefix}-dst1", "mtu": site_mtu(site)}
+    content["hosts"] = {
+        one: f"ip netns exec {names[role]}" for one, role in (("a1", "source"), ("b1", "destination"))
+    }
     setting = content["settings"]["tuning"]
     assert setting["values"].keys() == VALUES.keys()
     setting["values"] = {value: command.format(**names) for value, command in VALUES.items()}

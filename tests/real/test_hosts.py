@@ -137,7 +137,7 @@ def test_hosts_are_recorded_with_every_cell(tmp_path: Path, ssh: Ssh, loaded: st
         assert recorded["local"]["sysctls"] == recorded["here"]["sysctls"]
         assert "kernel" not in recorded["local"], "the record has it already"
         figures = cell["summary"]
-        assert 0.7 * OTHERS < figures["host_received"] < 1.2 * OTHERS  # iperf3 may lack CPU
+        assert 0.5 * OTHERS < figures["host_received"] < 1.2 * OTHERS  # iperf3 may lack CPU
         most = figures["host_received"] - figures["throughput"]
         assert 0.8 * most < figures["host_others"] < most
         assert 0 < figures["host_cpu"] <= 1

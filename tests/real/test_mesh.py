@@ -2,9 +2,11 @@
 """A mesh of real servers: one is slow, one has a bad certificate, one stops, and the run is killed and goes on."""
 
 import itertools
+import json
 import os
 import signal
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ UPLINKS = {
     "E": Uplink(),
 }
 GOOD = ("A", "B", "C")
+PAUSE = 20  # s
 
 
 @pytest.fixture(scope="module")
@@ -91,18 +94,51 @@ def test_a_mesh_is_measured_in_rounds_and_names_bad_sites(farm: Farm, tmp_path: 
     assert farm.files("A") == farm.files("B") == farm.files("C") == []
 
 
-def test_the_other_direction_carries_traffic_beside_a_link(farm: Farm, tmp_path: Path) -> None:
+def test_a_site_that_asks_for_a_pause_holds_its_own_links_alone(farm: Farm, tmp_path: Path) -> None:
+    """The first link of B is refused; cells between A and C are started in the pause, and none of B's."""
+    mesh = Mesh(tmp_path).define(
+        parameters={"tool": "native", "file_size": "1 MiB"},
+        measurement={"until": "files", "files": 4, "max_time": "3 s"},
+        retry_share=0,
+    )
+    with farm.front("B") as front:
+        front.only, front.refusals, front.retry_after = "COPY", 1, str(PAUSE)
+        testbed = farm.testbed()
+        sites = {site["name"]: site for site in testbed["sites"]}
+        sites["B"]["urls"] = [f"{front.url.replace('https', 'davs')}/data/test"]
+        testbed["sites"] = [sites[name] for name in ("A", "B", "C")]
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(testbed))
+        env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+        asked = mesh.command("--cores", "2", str(mesh.results / "dataset.nc"))
+        done = finished(farm.inside(*asked, f"testbed={tmp_path}/mine.yaml", "fail_on=all"), env=env)
+    assert done.returncode == 0, done.stdout
+    [refused] = front.refused
+    started: dict[bool, list[float]] = {True: [], False: []}  # after the refusal, s; whether the link is of B
+    for file in mesh.cells():
+        cell = json.loads(file.read_text())
+        when = datetime.fromisoformat(cell["provenance"]["started"]).timestamp() - refused
+        started["B" in (cell["spec"]["parameters"][role] for role in ("source", "destination"))].append(when)
+    later = [when for when in started[True] if when > 0]
+    assert len(later) == 3, started
+    assert min(later) > PAUSE > min(started[False]) > 0
+
+
+def test_the_other_direction_carries_traffic_beside_a_link_whose_goal_is_on_the_page(
+    farm: Farm, tmp_path: Path
+) -> None:
     mesh = Mesh(tmp_path).define(
         parameters={"tool": "native", "file_size": "1 MiB", "beside": ["none", "reverse"]},
         measurement={"until": "files", "files": 4, "max_time": "1 min"},
         retry_share=0,
     )
-    testbed = farm.testbed(pairs=["A -> C"])
+    goals = tmp_path / "goals.csv"
+    goals.write_text("source,destination,Gbit/s\nA,C,7\n")
+    testbed = farm.testbed(pairs=["A -> C"], goals=str(goals))
     for site in testbed["sites"]:
         site["bandwidth"] = "1 Gbit/s"
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(testbed))
     env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    asked = mesh.command("--cores", "2", str(mesh.results / "dataset.nc"))
+    asked = mesh.command("--cores", "2", str(mesh.results / "index.html"))
     done = finished(farm.inside(*asked, f"testbed={tmp_path}/mine.yaml"), env=env)
     assert done.returncode == 0, done.stdout
     with xr.open_dataset(mesh.results / "dataset.nc") as dataset:
@@ -111,3 +147,5 @@ def test_the_other_direction_carries_traffic_beside_a_link(farm: Farm, tmp_path:
     assert np.isnan(cells["throughput_beside"].sel(beside="none"))
     assert cells["throughput_beside"].sel(beside="reverse") > 0
     assert farm.files("A") == farm.files("C") == []
+    assert "1 goal: 1 not reached." in (mesh.results / "index.html").read_text()
+    assert (mesh.results / "goals.csv").read_text() == goals.read_text(), "for pages made by hand"

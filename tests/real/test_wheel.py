@@ -119,7 +119,7 @@ def test_each_command_of_the_pages_is_typed_or_has_a_reason() -> None:
 @pytest.fixture(scope="module")
 def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installer]:
     extras = ("crate", "history", "measure", "zarr")
-    with installed(storage, tmp_path_factory.mktemp("wheel"), *extras) as user:
+    with installed(storage.pki, tmp_path_factory.mktemp("wheel"), *extras) as user:
         sweeps = user.home / "sweeps"
         mine, site = (
             re.findall(r"```yaml\n(parameters.*?)```", PAGES[f"docs/{name}.md"], re.DOTALL)[0]

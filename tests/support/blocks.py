@@ -22,7 +22,7 @@ def made_up(
     """Make a dataset of `tuning`, whose values gain as told over their level; `luck` is that of a deployment.
 
     `many_streams` is the further gain of the last value with 16 streams. Blocks drift by 20 %, and single cells vary by
-    2 %. Retransmits are none with the first value, and a Poisson count otherwise.
+    2 %. Retransmits are a Poisson count around 30.
     """
     random = np.random.default_rng(seed)
     shape = (len(gains), len(RTTS), len(STREAMS), blocks)
@@ -37,7 +37,7 @@ def made_up(
         "source_cpu": cpu,
         "destination_cpu": cpu / 2,
         "duration": np.full(shape, 30.0),
-        "retransmits": random.poisson(3.0, shape),
+        "retransmits": random.poisson(30.0, shape),
     }
     return xr.Dataset(
         {name: (cells, values) for name, values in figures.items()},
@@ -68,11 +68,12 @@ def screened(gains: Mapping[str, float], blocks: int, seed: int, *, interaction:
     )
 
 
-def written(folder: Path, summary: xr.Dataset, order: str = "blocks") -> Path:
-    """Write a dataset of blocks as the workflow does, with the throughput of a summary."""
+def written(folder: Path, summary: xr.Dataset, order: str = "blocks", **attributes: str) -> Path:
+    """Write a dataset of blocks as the workflow does, with the throughput of a summary; NaN: not measured."""
     axes = {str(name): summary[name].values.tolist() for name in ("tuning", "rtt", "streams", "repetition")}
     folded = folding.fold(synthetic.write_sweep(folder, axes), axes)
     folded.summary["throughput"][:] = summary["throughput"].values
-    folded.summary.attrs |= {"repeat": "deployments", "order": order}
+    folded.summary["status"][:] = np.where(summary["throughput"].isnull(), 0, folded.summary["status"])
+    folded.summary.attrs |= {"repeat": "deployments", "order": order, **attributes}
     folding.write(folded, folder / "dataset.nc")
     return folder / "dataset.nc"

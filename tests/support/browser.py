@@ -65,6 +65,7 @@ def visiting(page: Path, wide: int = DESKTOP, *, dark: bool = False, link: str =
             viewport={"width": wide, "height": 900},
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce",
+            has_touch=wide == PHONE,
             offline=True,
         )
         opened.set_default_timeout(PATIENCE)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +29,8 @@ class Front:
     retry_after: str = ""
     asked: list[str] = field(default_factory=list)
     """The methods of the requests."""
+    refused: list[float] = field(default_factory=list)
+    """The times of its refusals, s since the epoch."""
     url: str = ""
     """Its own URL."""
 
@@ -35,7 +39,9 @@ class Front:
         if "Expect" not in handler.headers:
             handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         refused = self.refusals > 0 and self.only in ("", handler.command)
-        self.refusals -= refused
+        if refused:
+            self.refusals -= 1
+            self.refused.append(time.time())
         handler.send_response(self.status if refused else 307)
         if refused and self.retry_after:
             handler.send_header("Retry-After", self.retry_after)
@@ -49,8 +55,8 @@ class Front:
 
 
 @contextlib.contextmanager
-def front_of(door: str, address: str, pki: Path) -> Iterator[Front]:
-    """Serve at an address with the servers' certificate, for the length of a `with`."""
+def front_of(door: str, address: str, pki: Path, listener: socket.socket | None = None) -> Iterator[Front]:
+    """Serve at an address with the servers' certificate, for the length of a `with`. See `serving`."""
     front = Front(door)
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -62,15 +68,25 @@ def front_of(door: str, address: str, pki: Path) -> Iterator[Front]:
         def handle_expect_100(self) -> bool:
             return True  # the answer comes before the body
 
-    with serving(Handler, address, pki) as front.url:
+    with serving(Handler, address, pki, listener) as front.url:
         yield front
 
 
 @contextlib.contextmanager
-def serving(handler: type[http.server.BaseHTTPRequestHandler], address: str, pki: Path) -> Iterator[str]:
-    """Serve with the servers' certificate, without a log; yields the URL."""
+def serving(
+    handler: type[http.server.BaseHTTPRequestHandler],
+    address: str,
+    pki: Path,
+    listener: socket.socket | None = None,
+) -> Iterator[str]:
+    """Serve with the servers' certificate, without a log; yields the URL. A new socket may be of another namespace."""
     quiet = type("Quiet", (handler,), {"log_message": lambda *_: None})
-    server = http.server.ThreadingHTTPServer((address, 0), quiet)
+    server = http.server.ThreadingHTTPServer((address, 0), quiet, bind_and_activate=False)
+    if listener:
+        server.socket.close()
+        server.socket = listener
+    server.server_bind()
+    server.server_activate()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pki / "host.pem", pki / "host.key")
     server.socket = tls.wrap_socket(server.socket, server_side=True)

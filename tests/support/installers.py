@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.storage import ADDRESSES, PORTS, Storage
+from tests.support.storage import ADDRESSES, PORTS
 from tests.support.users import User, made
 from tests.support.wheels import BIN, wheel_in
 from tests.support.workflow import ROOT, succeeded
@@ -34,8 +34,8 @@ class Installer(User):
 
 
 @contextlib.contextmanager
-def installed(storage: Storage, work: Path, *extras: str) -> Iterator[Installer]:
-    """A user with the wheel, credentials for the storage, and the folder `sweeps` that `tpcsweep init` made."""
+def installed(pki: Path, work: Path, *extras: str) -> Iterator[Installer]:
+    """A user with the wheel, credentials of a `pki`, and the folder `sweeps` that `tpcsweep init` made."""
     with made(Installer, "tpcpip") as user:
         wheel, home = wheel_in(work), user.home
         # The system's certificates include a site's own authority, as in envs/setup.sh.
@@ -47,8 +47,8 @@ def installed(storage: Storage, work: Path, *extras: str) -> Iterator[Installer]
         pins = [ROOT / "envs/requirements.txt", *(file for file in lists if file.exists())]
         constraints = [word for file in pins for word in ("--constraint", file)]
         subprocess.run([*install, *constraints, asked], check=True)
-        shutil.copytree(storage.pki / "ca", home / "ca", symlinks=True)
-        shutil.copyfile(storage.pki / "user.key", home / "proxy")
+        shutil.copytree(pki / "ca", home / "ca", symlinks=True)
+        shutil.copyfile(pki / "user.key", home / "proxy")
         (home / "proxy").chmod(0o600)
         subprocess.run(["chown", "--recursive", f"{user.name}:", str(home)], check=True)
         user.run("tpcsweep", "init", "sweeps", folder="")

@@ -113,6 +113,6 @@ def write_results(project: Path, axes: Mapping[str, Sequence[Value]]) -> Path:
     fitted = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=5)
     choice = {"best": "window", "formula": "window", "problems": [], "scores": []}
     content = {"format": FORMAT, "dataset": checksum(demo / "dataset.nc"), "label": "made up"}
-    content |= {"fits": {"window": fitted.to_dict()}, "choice": choice}
+    content |= {"fits": {"window": fitted.to_dict()}, "choice": choice, "learned": {}}
     (demo / "models.json").write_text(json.dumps(content))
     return demo

@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
+from tpcsweep.analysis.links.link_rates import mesh_of
+from tpcsweep.analysis.links.verdicts import MeshEffects, mesh_effects
 from tpcsweep.data import folding
+from tpcsweep.data.labels import flag_masks
 
 from tests.support import synthetic
 from tests.support.odd import rewrite
@@ -87,6 +90,25 @@ def measured(
     return made.assign_attrs(sweep="mesh", testbed="endpoints", testbed_kind="endpoints")
 
 
+def waited(made: xr.Dataset, source: str, destination: str, rate: float) -> xr.Dataset:
+    """The dataset after a link had a rate (Gbit/s) that is made of the pauses that a server asked for."""
+    made, at = made.copy(deep=True), {"source": source, "destination": destination}
+    for name in ("throughput", "throughput_low", "throughput_high"):
+        made[name].loc[at] = rate
+    made["flags"].loc[at] = made["flags"].loc[at] | flag_masks(made)["waited"]
+    return made
+
+
+def found_in(made: xr.Dataset) -> MeshEffects:
+    return mesh_effects(mesh_of(made))
+
+
+def named(found: MeshEffects, verdict: str = "slow") -> set[tuple[str, str]]:
+    """Sites with their roles, and links, with a verdict."""
+    sites = {(site.role, site.site) for site in found.sites if site.verdict == verdict}
+    return sites | {(link.source, link.destination) for link in found.links if link.verdict == verdict}
+
+
 def folded(folder: Path, made: xr.Dataset) -> Path:
     """Fold made-up cells with the throughput of a mesh, and return the file of their dataset."""
     axes = {str(name): made[name].values.tolist() for name in made["throughput"].dims}
@@ -101,7 +123,7 @@ def folded(folder: Path, made: xr.Dataset) -> Path:
     def with_rates(summary: xr.Dataset) -> xr.Dataset:
         figures = [
             name
-            for name in ("throughput", "throughput_low", "throughput_high", "limit", "rtt_idle")
+            for name in ("throughput", "throughput_low", "throughput_high", "limit", "rtt_idle", "flags")
             if name in made
         ]
         dims = made["throughput"].dims  # without the encoding of shorter texts

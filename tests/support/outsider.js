@@ -13,11 +13,10 @@ window.outsider = {
   },
   /** Choose every cell, with each of its repetitions: its number, whether its chart has a line, and slips. */
   cells() {
-    const panel = document.getElementById("cell"),
-      repetitions = repeated < 0 ? 1 : sizes[repeated];
+    const panel = document.getElementById("cell");
     return settings.flatMap(row =>
-      Array.from({ length: repetitions }, (_, repetition) => {
-        go({ cell: row.address, repetition: repeated < 0 ? null : axes[repeated].values[repetition] });
+      repetitions.map((text, repetition) => {
+        go({ cell: row.address, repetition: text });
         const lines = [...panel.querySelectorAll("svg.goodput .line path, svg.goodput [data-mark=dot] circle")];
         return {
           cell: cellOf(row, 0),

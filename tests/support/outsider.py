@@ -33,7 +33,7 @@ def broken(page: Path, wide: int, dataset: Path | None = None) -> list[str]:
         if dataset is not None:
             outsider.open_cells(sampled(dataset))
         outsider.press_keys()
-        for name in ("summary", ".findings button"):
+        for name in ("summary:visible", ".findings button"):
             for control in visit.page.locator(name).all():
                 control.click()
                 outsider.look(f"clicking {name}")

@@ -14,6 +14,7 @@ from typing import TypeVar
 import psutil
 
 from tests.support.readable import readable
+from tests.support.workflow import wait_until
 
 TUN = """
 mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun
@@ -68,4 +69,5 @@ def made(kind: type[Made], prefix: str) -> Iterator[Made]:
         yield user
     finally:
         user.kill()
+        wait_until(lambda: not user.processes(), "the user's processes have ended")
         subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)

@@ -61,6 +61,7 @@ class MemorySite:
     """Seconds after which a method finds the deployment broken."""
     refused: str = ""
     path_slow: bool = False
+    bandwidth_declared: bool = False
     first_byte: float = 0.0
     """Seconds from a file's start to its first byte."""
     buffered: float = 0.0
@@ -69,10 +70,13 @@ class MemorySite:
     """Files of each stream, after which it is finished."""
     records: bool | None = True
     """Whether records of copies come; None: nothing monitors."""
+    silent: float = math.inf
+    """Seconds after which neither events nor records come until the cell's end."""
     told: int = 0
     stopped: bool = False
     sampling: bool = False
-    rtt_idle, bandwidth_found, interval, folders = 10.0, 1.1, 0.1, ("/source", "/destination")
+    interval: float = 0.1
+    rtt_idle, bandwidth_found, folders = 10.0, 1.1, ("/source", "/destination")
     client_cores = 2.0
 
     @property
@@ -100,7 +104,10 @@ class MemorySite:
         if self.sampling:
             self._ask("readings")
         count = math.floor(self.spent / self.interval + 1e-6) + 1
-        return readings(self._reading(self.interval * n) for n in range(count))
+        looks = [self.interval * n for n in range(count)]
+        if not self.sampling and self.spent > looks[-1] + 1e-6:
+            looks.append(self.spent)  # the last look is at the cell's end
+        return readings(map(self._reading, looks))
 
     def run(self, _: object) -> None:
         if self.refused:
@@ -108,6 +115,8 @@ class MemorySite:
 
     def events(self) -> list[Event]:
         found = []
+        if self.spent >= self.silent and not self.stopped:
+            return found
         while (end := (self.told + 1) * SECONDS) <= min(self.spent, self.hang):
             number = self.told
             event: Event = {"event": "end", "number": number, "start": Clock.now + number * SECONDS}
@@ -128,7 +137,8 @@ class MemorySite:
 
     def copies(self) -> list[Copy] | None:
         found = []
-        for n in range(self.told if self.records else 0):
+        silent = self.spent >= self.silent and not self.stopped
+        for n in range(self.told if self.records and not silent else 0):
             start, end = n * SECONDS, (n + 1) * SECONDS
             if end <= self.well_until:
                 rest = Clock.now + start, Clock.now + end, 1, WANTED.file_size, 0, "pull"
@@ -186,6 +196,14 @@ def test_a_cell_that_is_well_known_ends_from_30_s_on(measured: Measured, how: An
     assert ("wide_interval" in found["flags"]) == ("precision" in how)
 
 
+def test_files_that_all_end_within_one_interval_have_a_throughput(measured: Measured) -> None:
+    found, _ = measured(Measurement(until="files", files=1, max_time=9), files=1, interval=0.5)
+    assert (found["status"], found["message"]) == ("ok", "")
+    assert found["summary"]["throughput"] == pytest.approx(1)
+    assert found["summary"]["duration"] == pytest.approx(SECONDS, abs=0.1)
+    assert "too_short" in found["flags"]
+
+
 @pytest.mark.parametrize(("until", "throughput"), [(0, 0), (1, 0.1), (6, 0.5)])
 def test_only_a_cell_without_bytes_says_so(measured: Measured, until: float, throughput: float) -> None:
     found, _ = measured(TEN, bytes_end=until, hang=until)
@@ -229,6 +247,12 @@ def test_a_finished_cell_waits_for_records_to_come(measured: Measured, records: 
     assert late > LATE if waits else late < 1
 
 
+def test_what_comes_at_once_after_a_silence_is_as_what_comes_in_time(measured: Measured) -> None:
+    how = Measurement(until="seconds", seconds=30)
+    assert 2 * LATE < 30 - 4
+    assert measured(how, silent=4)[0] == measured(how)[0]
+
+
 def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
     found, site = measured(Measurement())
     assert (found["status"], found["message"], found["flags"]) == ("ok", "", [])
@@ -252,6 +276,8 @@ def test_more_than_the_path_carries_is_flagged(measured: Measured, monkeypatch: 
     monkeypatch.setitem(globals(), "WANTED", WANTED.model_copy(update={"bandwidth": 0.5}))
     found, _ = measured(Measurement())
     assert {"implausible", "beyond_path"} <= set(found["flags"])
+    found, _ = measured(Measurement(), bandwidth_declared=True)  # the path has more than its declaration
+    assert found["flags"] == ["beyond_declared"]
 
 
 @pytest.mark.parametrize(
@@ -286,3 +312,9 @@ def test_counters_that_cannot_be_read_break_the_deployment(
 ) -> None:
     found, _ = measured(Measurement(until="seconds", seconds=10.5), broken={"readings": 10.2})
     assert (found["status"], found["message"]) == ("failed", KILLED)  # figures are shown each second
+
+
+def test_counters_that_stop_before_the_first_look_leave_nothing_measured(measured: Measured) -> None:
+    """On a machine that is too busy there are records, and an error, before the cell begins."""
+    with pytest.raises(BrokenError, match=KILLED):
+        measured(TEN, broken={"readings": 0})

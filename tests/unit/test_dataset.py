@@ -20,9 +20,11 @@ from tpcsweep.data.cell_files import format_content
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.importing.import_settings import TAKEN
 from tpcsweep.data.labels import about_flags, coordinates
+from tpcsweep.data.short_reasons import short_reasons
 from tpcsweep.data.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS
 from tpcsweep.pages import figures
 from tpcsweep.pages.content import page_content
+from tpcsweep.pages.page_flags import page_flags
 from tpcsweep.sweeps.parameters import Parameters, quantity
 
 from tests.support import synthetic
@@ -186,6 +188,14 @@ def test_all_cells_of_a_sweep_decide_which_are_too_short(tmp_path: Path) -> None
     assert short.all(["cores", "repetition"]).values.tolist() == [False, True, True, False]
     assert not short.sel(streams=[1, 8]).any()
     assert labels.flagged(summary, "wide_interval").sel(cores=1.0).all()
+    # A page names the one reason of each cell, in the place of the flag.
+    reasons = {key: held for key, held in short_reasons(summary).items() if held.any()}
+    assert {key: set(summary.streams.values[held.any((1, 2))]) for key, held in reasons.items()} == {
+        "round_trips": {2},
+        "slow": {4},
+    }
+    carried = {flag.words["words"]: int(flag.cells.sum()) for flag in page_flags(summary)}
+    assert carried == {"shorter than 15 RTTs": 4, "short for slow noise": 4, "less precise than asked": 8}
 
 
 def test_limits_and_their_shares_are_those_of_the_cells(two: Specs) -> None:

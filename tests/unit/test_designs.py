@@ -67,6 +67,8 @@ def test_a_sweep_measures_the_runs_of_its_design(tmp_path: Path) -> None:
     lines = console.file.getvalue()  # type: ignore[attr-defined]
     assert "two-level design" in lines
     assert lines.count("streams 1") == 16
+    rows = [line.split()[1::2][:2] for line in lines.splitlines() if "streams 1" in line]
+    assert [block for _, block in rows] == ["1"] * 8 + ["2"] * 8
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 """Effects of settings inside blocks, on datasets whose effects are known."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.analysis import effects_report
-from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects
+from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects, verdict_text
+from tpcsweep.analysis.effects_headline import headline
 from tpcsweep.analysis.effects_plots import forest
 from tpcsweep.analysis.holm import holm
 from tpcsweep.analysis.page_sections import effects_section
 from tpcsweep.cli.group import main
+from tpcsweep.common.numbers import between, short
 from tpcsweep.data.labels import TRANSFERS_GROUP
 from tpcsweep.pages.making import make_page
 from tpcsweep.sweeps.problems import ConfigurationError
 
-from tests.support.blocks import STREAMS, made_up, written
+from tests.support.blocks import STREAMS, made_up, screened, written
 
 
 def overall(found: BlockEffects, value: str, measure: str = "throughput") -> Row:
@@ -60,6 +63,38 @@ def test_verdicts_follow_the_effects() -> None:
     assert row.high / row.low < 1.1
     assert not overall(found, "fq", "cpu").differs
     assert {row.axis for row in found.rows} == {""}
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.floats(-0.5, 1.0), st.integers(0, 1))
+def test_retransmits_are_not_compared_where_there_are_few(seed: int, gain: float, segments: int) -> None:
+    """Half a segment over different Gbit is no effect, however long cells are."""
+    summary = made_up({"stock": 0.0, "fq": gain}, 5, seed)
+    duration = np.random.default_rng(seed).uniform(1, 100, summary["duration"].shape)
+    summary["duration"][:] = duration * np.array([1, 10])[:, None, None, None]
+    summary["retransmits"][:] = 0
+    summary["retransmits"][0, 0, 0, 0] = segments
+    found = block_effects(summary, "tuning")
+    assert {row.measure for row in found.rows} == {"throughput", "cpu"}
+    counted = "1 segment" if segments else "0 segments"
+    assert found.notes == [f"retransmits: {counted} in 60 cells, too few to compare"]
+
+
+def test_retransmits_are_compared_only_where_both_sides_have_some() -> None:
+    summary = made_up({"stock": 0.0, "fq": 0.0, "rmem": 0.0}, 5, seed=4)
+    summary["retransmits"].loc["rmem"] = 0
+    found = block_effects(summary, "tuning")
+    assert {row.value for row in found.rows if row.measure == "retransmits"} == {"fq"}
+    assert found.notes == ["retransmits: 0 segments in 30 cells of rmem, too few to compare"]
+    # A part of the grid without retransmits hides no effect in the rest of it.
+    summary = made_up({"stock": 0.0, "fq": 0.0}, 5, seed=4)
+    summary["retransmits"].loc["fq"] *= 3
+    summary["retransmits"].loc[:, 5.0] = 0
+    found = block_effects(summary, "tuning")
+    row = overall(found, "fq", "retransmits")
+    assert row.low < 3 < row.high
+    assert row.differs
+    assert found.notes == ["retransmits: 0 segments in 30 cells, too few to compare"]
 
 
 def test_an_effect_near_the_wanted_gain_needs_more_blocks() -> None:
@@ -138,6 +173,43 @@ def test_the_figure_has_a_row_for_each_value_and_lines_at_one_and_the_wanted_gai
     assert low < 1 < overall(found, "rmem").high < high
 
 
+def test_the_answer_has_the_gain_of_each_value_and_what_would_decide_it() -> None:
+    gains = {"stock": 0.0, "fq": 0.15, "rmem": 0.5, "slow": -0.3, "cap": -0.5}
+    found = block_effects(made_up(gains, 5, seed=11))
+    best, open_one, loss, rest = headline(found).split(".\n")
+    row, other = overall(found, "rmem"), overall(found, "fq")
+    assert best == (
+        f"rmem gives {short(row.ratio)} times ({between(row.low, row.high)}) the throughput of stock: a gain of at "
+        "least 10 %"
+    )
+    assert open_one.startswith(f"fq gives {short(other.ratio)} times (")
+    assert open_one.endswith(f"10 % is not decided; {other.further_blocks} more blocks would decide")
+    assert re.search(r"the throughput of stock: a loss of (2\d|3\d) % \(2\d to 3\d\)$", loss)
+    assert rest == "1 further value: see the effects below."
+    assert re.fullmatch(
+        r"a loss of (4\d|5\d) % \(4\d to 5\d\)", verdict_text(overall(found, "cap"), found.at_least)
+    )
+
+
+def test_the_answer_names_the_ends_of_an_effect_that_differs_along_an_axis() -> None:
+    found = block_effects(made_up({"stock": 0.0, "rmem": 0.3}, 8, seed=3, many_streams=0.4))
+    parts = {row.at: short(row.ratio) for row in found.rows if row.axis == "streams"}
+    least = min(parts, key=lambda at: float(parts[at]))
+    assert (
+        f", from {parts[least]} times with streams {least} to {parts['16']} times with streams 16: a gain"
+        in (headline(found))
+    )
+    mixed = block_effects(made_up({"stock": 0.0, "cap": -0.5}, 8, seed=3, many_streams=1.5))
+    assert re.fullmatch(
+        r"cap against stock depends on streams: 0\.\d+ times \(0.*\) with streams 1, a loss of 5\d % \(4.*\); "
+        r"1\.\d+ times \(1.*\) with streams 16, a gain of at least 10 %\. Over all cells: 0\.\d+ times \(0.*\)\.",
+        headline(mixed),
+    ), headline(mixed)
+    several = block_effects(screened({"buffers": 0.4, "pacing": 0.0, "rings": 0.0}, 6, seed=1))
+    assert headline(several).startswith("buffers v1 gives 1.")
+    assert "the throughput of buffers v0: a gain of at least 10 %." in headline(several)
+
+
 @pytest.mark.parametrize(("order", "blocks"), [("blocks", 4), ("random", 4), ("blocks", 1)])
 def test_the_page_of_a_sweep_in_blocks_has_the_verdicts(tmp_path: Path, order: str, blocks: int) -> None:
     file = written(tmp_path, made_up({"stock": 0.0, "fq": 0.4}, blocks, seed=5), order=order)
@@ -145,7 +217,9 @@ def test_the_page_of_a_sweep_in_blocks_has_the_verdicts(tmp_path: Path, order: s
     page = (tmp_path / "index.html").read_text()
     shown = order == "blocks" and blocks > 1
     assert ("Effects of settings" in page) == shown
-    assert ("<td>gain of at least 10 %</td>" in page) == shown
+    assert ('<p class="answer">fq gives 1.' in page) == shown
+    assert not shown or page.index("Effects of settings") < page.index(">Findings<")
+    assert (">gain of at least 10 %</td>" in page) == shown
 
 
 def test_a_report_has_the_figures_of_each_setting_and_every_effect(tmp_path: Path) -> None:

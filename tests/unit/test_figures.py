@@ -21,6 +21,8 @@ from tpcsweep.common import processes
 from tpcsweep.common.numbers import short
 from tpcsweep.data import folding
 from tpcsweep.data.flags import FLAGS, graded
+from tpcsweep.data.opening import load
+from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import LIMITS
 from tpcsweep.pages import figures
 from tpcsweep.pages.figures.panels import common_parameters, tiles
@@ -30,6 +32,7 @@ from tpcsweep.sweeps.parameters import Value
 
 from tests.support import hostile, synthetic
 from tests.support.pictures import hues, pixels, words
+from tests.support.workflow import ROOT
 
 ONE = [1]
 AXES: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1, 2]}
@@ -191,13 +194,13 @@ def test_a_failed_repetition_is_marked_and_left_out(clean: folding.Folded, tmp_p
     assert f"{expected:.3f}" in shown
 
 
-def test_repetitions_are_averaged_and_bars_span_all_of_them(clean: folding.Folded) -> None:
+def test_repetitions_are_averaged_and_bars_are_the_intervals_of_the_means(clean: folding.Folded) -> None:
     summary = clean.summary
     axes = figures.lines(summary).axes[0]
     assert np.allclose(axes.get_lines()[0].get_ydata(), summary.throughput.sel(rtt=5).mean("repetition"))
     bars = np.array(axes.collections[0].get_segments())[:, :, 1]  # of the first line
-    ends = [summary[f"throughput_{end}"].sel(rtt=5) for end in ("low", "high")]
-    assert np.allclose(bars, np.transpose([ends[0].min("repetition"), ends[1].max("repetition")]))
+    settings = settings_of(summary).sel(rtt=5)
+    assert np.allclose(bars, np.transpose([settings.throughput_low, settings.throughput_high]))
 
 
 def test_the_axis_ends_above_the_path_and_arrows_mark_longer_bars(clean: folding.Folded) -> None:
@@ -325,6 +328,18 @@ def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_pat
     env = {**os.environ, "MATPLOTLIBRC": str(tmp_path / place)}
     done = processes.run([sys.executable, "-c", shown], env, cwd=tmp_path)
     assert done.stdout == "sans-serif\n", done.stderr
+
+
+def test_intervals_fit_their_cells() -> None:
+    """Some have 13 characters: 0.0654–0.0696."""
+    figure = figures.heatmap(load(ROOT / "examples/surface.nc"))
+    figure.set_dpi(150)  # that of pictures
+    figure.draw_without_rendering()
+    for panel in panels(figure):
+        wide = panel.get_window_extent().width / 4  # streams
+        boxes = [text.get_window_extent() for text in panel.texts if "–" in text.get_text()]
+        assert len(boxes) == 12
+        assert max(box.width for box in boxes) < 0.97 * wide
 
 
 WORDS = [f"Networks of Somewhere {number} GmbH" for number in range(6)]

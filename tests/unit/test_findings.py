@@ -3,19 +3,23 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from tpcsweep.analysis.claims.claim_cells import claim_cells
+from tpcsweep.analysis.claims.predicates import pair_mean
 from tpcsweep.data import opening
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import STATUS, flag_masks, flagged
+from tpcsweep.data.repetitions import settings_of
+from tpcsweep.data.variables import REMEDIES
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.gains import gains
+from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.sweeps.parameters import Value
 
 from tests.support.synthetic import bare
@@ -46,16 +50,10 @@ def swept(
     )
 
 
-def clauses(text: str) -> Iterator[str]:
-    """The clauses of a text after the description of cells, as they recommend or refute a change."""
-    yield from re.split(r"[;\n]|\. ", text.lower())
-
-
 def recommended(text: str, axis: str) -> bool:
-    """Whether a text recommends a change along an axis, and does not say that its effect is unknown."""
-    unsure = ("not ", "no clear effect")
-    said = (clause.strip() for clause in clauses(text) if re.search(WORDS[axis], clause))
-    return any(not clause.startswith(unsure) and "not measured" not in clause for clause in said)
+    """Whether a text names a measured gain along an axis; each of its lines has changes of one kind."""
+    lines = text.lower().split("\n")
+    return any(line.startswith("measured gain: ") and re.search(WORDS[axis], line) for line in lines)
 
 
 def grid(axes: Mapping[str, Sequence[Value]] = AXES) -> dict[str, np.ndarray]:
@@ -100,8 +98,8 @@ def test_a_recommended_change_raises_the_true_throughput_and_a_refuted_one_lower
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_advice_for_a_cell_is_true_of_its_own_pairs(seed: int) -> None:
-    """The effect of an axis differs from cell to cell, as where a further core only helps many streams."""
+def test_the_advice_for_a_setting_is_true_of_its_own_pairs(seed: int) -> None:
+    """The effect of an axis differs from setting to setting, as where a further core only helps many streams."""
     generator, at = np.random.default_rng(seed), grid()
     turns = {name: generator.normal(size=2) for name in ("origins", "cores", "streams")}
     true = np.exp(
@@ -112,12 +110,30 @@ def test_the_advice_for_a_cell_is_true_of_its_own_pairs(seed: int) -> None:
     )
     summary = swept(true / true.max(), "cpu_destination", half=0.01)
     empty = xr.Dataset({"goodput": (("time",), np.zeros(0))}, {"time": np.zeros(0)})
-    advice = page_content(summary.assign_attrs(ATTRIBUTES), empty, TRANSFERS)["data"]["cells"]["advice"]
+    advice = page_content(summary.assign_attrs(ATTRIBUTES), empty, TRANSFERS)["data"]["points"]["advice"]
     texts = [advice["texts"][place] for place in advice["at"]]
     for axis in ("origins", "cores"):
-        for text, ratio in zip(texts, steps(true, axis, AXES).ravel(), strict=True):
+        for text, ratio in zip(texts, steps(true, axis, AXES)[..., 0].ravel(), strict=True):
             if np.isfinite(ratio):
                 assert recommended(text, axis) == (ratio > 1 + 0.1) or 0.9 < ratio < 1.15, text
+
+
+@pytest.mark.parametrize(
+    ("limited", "line"),
+    [
+        (["baseline", "cap"], r"tuning \(network instead of baseline\), 1\.3\d? times here"),
+        (["cap"], r"tuning \(network instead of cap\), 2\.[67]\d? times here"),
+        (["cap", "slow"], r"tuning \(network instead of (cap|slow)\), 2\.[67]\d? times here"),
+    ],
+)
+def test_the_gain_of_a_setting_of_hosts_is_that_over_one_value(limited: Sequence[str], line: str) -> None:
+    """No mean over the reference and over values that are losses themselves."""
+    axes = {"tuning": ["baseline", "network", "cap", "slow"], "streams": [4, 8, 16, 32], "repetition": [1, 2]}
+    rates = np.broadcast_to(np.array([1.0, 1.35, 0.5, 0.5])[:, None, None], (4, 4, 2))
+    limit = np.where(np.isin(axes["tuning"], limited), "none_found", "bandwidth")[:, None, None]
+    texts = [found.text for found in findings(swept(rates, limit, axes)) if "tuning" in found.text]
+    [gain] = [text for text in texts if text.startswith("No known cause")]
+    assert re.search(line, gain), gain
 
 
 ATTRIBUTES = {
@@ -133,34 +149,47 @@ TRANSFERS = xr.Dataset(
 TRANSFERS["message"] = ("transfer",), np.zeros(0, object)
 
 
+def test_values_with_warnings_are_not_called_unmeasured() -> None:
+    axes: dict[str, Sequence[Value]] = {"streams": [1, 2, 4], "rtt": [1.0, 2.0], "repetition": [1, 2]}
+    summary = swept(np.ones((3, 2, 2)), "window", axes).assign_attrs(ATTRIBUTES)
+    summary["flags"][{"streams": 2}] = flag_masks(summary)["not_steady"]
+    empty = xr.Dataset({"goodput": (("time",), np.zeros(0))}, {"time": np.zeros(0)})
+    advice = page_content(summary, empty, TRANSFERS)["data"]["points"]["advice"]
+    texts = [advice["texts"][place] for place in advice["at"]]
+    assert ["Without a trustworthy measurement: more streams, from 2 on" in text for text in texts] == (
+        2 * [False] + 2 * [True] + 2 * [False]
+    )
+    assert all("Not measured: more streams, from 4 on" in text for text in texts[4:])
+
+
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_no_shipped_example_gets_a_remedy_that_its_own_pairs_refute(file: Path) -> None:
     summary = opening.load(file)
-    axes = {str(name): summary[name].values.tolist() for name in summary["throughput"].dims}
-    loud = flagged(summary, *graded(FLAGS, "warning", "invalid"))
-    good = (summary["status"] == STATUS.index("ok")) & ~loud
-    rates = summary["throughput"].where(good).values
+    settings = settings_of(summary)
+    axes = {str(name): settings[name].values.tolist() for name in settings["throughput"].dims}
+    loud = flagged(settings, *graded(FLAGS, "warning", "invalid"))
+    good = (settings["status"] == STATUS.index("ok")) & ~loud
+    rates = settings["throughput"].where(good).values
     checked = 0
     for found in findings(summary):
         for axis in WORDS.keys() & axes.keys() if re.match("[^.]* limits ", found.text) else ():
-            for line in found.text.split("\n")[-1:]:
-                partial = "below 90 %" in found.text
-                ratios = steps(rates, axis, axes).ravel()[list(found.cells)]
-                if recommended(line, axis) and not partial:
-                    checked += 1
-                    assert np.exp(np.nanmean(np.log(ratios))) > 1, found.text
+            partial = "below 90 %" in found.text
+            ratios = steps(rates, axis, axes).ravel()[list(found.settings)]
+            if recommended(found.text, axis) and not partial:
+                checked += 1
+                assert np.exp(np.nanmean(np.log(ratios))) > 1, found.text
     assert checked
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_the_first_finding_names_no_winner_among_equals(file: Path) -> None:
     summary = opening.load(file)
-    first = findings(summary)[0]
+    first, settings = findings(summary)[0], settings_of(summary)
     low, high, rate = (
-        summary[name].values.ravel() for name in ("throughput_low", "throughput_high", "throughput")
+        settings[name].values.ravel() for name in ("throughput_low", "throughput_high", "throughput")
     )
-    best = max(first.cells, key=lambda cell: rate[cell])
-    equal = [cell for cell in first.cells if high[cell] >= low[best]]
+    best = max(first.settings, key=lambda place: rate[place])
+    equal = [place for place in first.settings if high[place] >= low[best]]
     assert len(equal) > 1 and "fill the path" in first.text
 
 
@@ -179,7 +208,7 @@ def test_the_cheapest_of_equals_is_named_at_each_rtt_and_a_choice_without_a_diff
     rates = np.where((at["cores"] == 2) & ((at["rtt"] == 5) | (at["streams"] == 4)), 0.9, 0.5)
     generator = np.random.default_rng(1)
     text = findings(swept(rates * (1 + 0.01 * generator.normal(size=rates.shape)), "window", axes))[0].text
-    assert "12 cells are equal to it" in text
+    assert "12 settings are equal to it" in text
     assert "2 cores, 1 origin, 1 stream at RTT 5 ms; 2 cores, 1 origin, 4 streams at RTT 50 ms." in text
     assert "copy mode" not in text
     rates[1, 1, 0, 0, 0] = 1.2  # one setting is faster than all others
@@ -189,7 +218,17 @@ def test_the_cheapest_of_equals_is_named_at_each_rtt_and_a_choice_without_a_diff
     wide = swept(rates, "window", axes)
     wide["throughput_high"][:] = 2.0
     wide["throughput_low"][:] = 0.1
-    assert re.search("The intervals of 31 other cells include it.$", findings(wide)[0].text)
+    assert re.search("The intervals of 31 other settings include it.$", findings(wide)[0].text)
+
+
+def test_no_setting_is_the_cheapest_of_equally_cheap_ones() -> None:
+    axes = {"tuning": ["baseline", "network", "storage"], "streams": [1, 8], "repetition": [1]}
+    rates = np.array([[0.1, 0.2], [0.1, 0.25], [0.1, 0.25]])[..., None]
+    text = findings(swept(rates, "window", axes))[0].text
+    assert "2 settings are equal to it" in text
+    assert "cheapest" not in text
+    rates[1, 0] = 0.25
+    assert "The cheapest of them: 1 stream, tuning network." in findings(swept(rates, "window", axes))[0].text
 
 
 def test_a_path_that_is_full_at_times_is_no_full_path() -> None:
@@ -203,13 +242,13 @@ def test_a_path_that_is_full_at_times_is_no_full_path() -> None:
     for limit, share in shares.items():
         summary[f"share_{limit}"] = xr.zeros_like(summary["throughput"]) + np.array(share)[:, None]
     [found] = [found for found in findings(summary) if "bandwidth limits" in found.text]
-    assert "limits every cell with 4 streams or more (2 cells), for 96 % of their time" in found.text
-    rest = "In 2 other cells below 90 % of its bandwidth, the path was full for 40 to 50 % of the time"
+    assert "limits every setting with 4 streams or more (2 settings), for 96 % of their time" in found.text
+    rest = "In 2 other settings below 90 % of its bandwidth, the path was full for 40 to 50 % of the time"
     assert f"{rest}; the second limit is time between files (2)." in found.text
-    assert "More streams: 1.96 times here" in found.text
+    assert "Measured gain: more streams, 1.96 times here" in found.text
     summary["throughput"][:] = 5.0
     [found] = [found for found in findings(summary) if "bandwidth" in found.text and "full" in found.text]
-    assert found.text.startswith("In 4 of 4 cells below 90 %") and "bandwidth limits" not in found.text
+    assert found.text.startswith("In 4 of 4 settings below 90 %") and "bandwidth limits" not in found.text
 
 
 @pytest.mark.parametrize(("good", "enough"), [(1, False), (3, False), (5, False), (6, True), (16, True)])
@@ -219,41 +258,53 @@ def test_a_few_cells_without_warnings_do_not_speak_for_a_sweep(good: int, enough
     summary["flags"].values.flat[good:] = flag_masks(summary)["not_steady"]
     texts = [found.text for found in findings(summary)]
     assert (
-        texts[0] == f"Too few cells without warnings ({good} of 16) for findings about the sweep."
+        texts[0] == f"Too few settings without warnings ({good} of 16) for findings about the sweep."
     ) != enough
     assert any(" limits " in text for text in texts) == enough
-    assert good == 16 or not any("every cell with " in text or "every cell (" in text for text in texts)
+    assert good == 16 or not any("every setting with " in text or "every setting (" in text for text in texts)
 
 
 @pytest.mark.parametrize(
     ("axis", "values", "limit", "rates", "text"),
     [
-        ("loss", [0.0, 0.01, 0.02], "loss", [4, 2, 1], "A path with less loss: 2 times here"),
+        ("loss", [0.0, 0.01, 0.02], "loss", [4, 2, 1], "Measured gain: a path with less loss, 2 times here"),
         (
             "queue_limit",
             [10.0, 50.0, np.inf],
             "path_queue",
             [1, 2, 4],
-            "Longer queues on the path: 2 times here",
+            "Measured gain: longer queues on the path, 2 times here",
         ),
         (
             "bandwidth",
             [1.0, 2.0, 4.0],
             "bandwidth",
             [0.95, 1.9, 3.8],
-            "A path with more bandwidth: 2 times here",
+            "Measured gain: a path with more bandwidth, 2 times here",
         ),
         (
             "tool",
             ["curl", "gfal-copy", "native"],
             "client",
             [1, 1.2, 3],
-            "A lighter tool (native): 2.74 times here",
+            "Measured gain: a lighter tool (native), 2.74 times here",
         ),
-        ("congestion_control", ["cubic", "reno"], "path_queue", [1, 1], "no clear effect of paced senders"),
-        ("file_size", [8, 4, 1], "between_files", [3, 2, 1], "Larger files: 1.73 times here"),
-        ("streams", [1], "window", [1], "more streams, or more TCP connections a stream: not measured here"),
-        ("streams", [1, 2], "machine", [1, 2], "A machine with nothing else to do, or more CPUs."),
+        (
+            "congestion_control",
+            ["cubic", "reno"],
+            "path_queue",
+            [1, 1],
+            "No clear effect, measured: paced senders",
+        ),
+        ("file_size", [8, 4, 1], "between_files", [3, 2, 1], "Measured gain: larger files, 1.73 times here"),
+        (
+            "streams",
+            [1],
+            "window",
+            [1],
+            "Not measured: larger TCP buffers; more streams; more TCP connections a stream.",
+        ),
+        ("streams", [1, 2], "machine", [1, 2], "Not measured: a machine with nothing else to do; more CPUs."),
     ],
 )
 def test_the_effect_of_each_kind_of_axis_is_measured(
@@ -273,6 +324,51 @@ def test_a_model_fills_in_where_nothing_was_measured_and_names_gains_alone() -> 
         fitted = xr.DataArray(
             [[1.0] * 3, [factor] * 3], {"streams": [1, 2], "rtt": [1.0, 2.0, 4.0]}, ("streams", "rtt")
         )
-        text = "\n".join(found.text for found in findings(summary, gains(summary, fitted)))
-        assert ("More streams: not measured here, 3 times in the median by the fitted model" in text) == told
+        text = "\n".join(found.text for found in findings(summary, gains(settings_of(summary), fitted)))
+        assert (
+            "Predicted gain: more streams, 3 times in the median of 3 settings by the fitted model." in text
+        ) == told
         assert ("by the fitted model" in text) == told
+
+
+@pytest.mark.parametrize("limit", REMEDIES)
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_the_advice_for_a_setting_predicts_nothing_without_a_gain(limit: str, factor: float) -> None:
+    """The remedies of some limits are no axis, as a look at the servers."""
+    axes = {"streams": [1, 2], "repetition": [1]}
+    summary = swept(np.ones((2, 1)), limit, axes).assign_attrs(ATTRIBUTES)
+    summary["throughput"][1] = np.nan
+    empty = xr.Dataset({"goodput": (("time",), np.zeros(0))}, {"time": np.zeros(0)})
+    forecast = Forecast(xr.DataArray([1.0, factor], {"streams": [1, 2]}, ("streams",)), {"plans": None})
+    content = page_content(summary, empty, TRANSFERS, forecast=forecast)
+    advice = "\n".join(content["data"]["points"]["advice"]["texts"])
+    for line in advice.splitlines():
+        assert not line.startswith("Predicted gain") or re.search(r": \+[0-9]+ %", line), line
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.5])
+def test_an_effect_that_differs_along_another_axis_is_shown_at_each_of_its_values(turn: float) -> None:
+    """Cores help at short RTTs alone, or everywhere as much."""
+    axes: dict[str, Sequence[Value]] = {"cores": [1.0, 4.0], "rtt": [1.0, 100.0], "streams": [1, 2, 4, 8, 16]}
+    axes["repetition"] = [1, 2]
+    at, generator = grid(axes), np.random.default_rng(1)
+    helps = 1 - turn * (at["rtt"] > 1)
+    rates = at["cores"].astype(float) ** helps * np.exp(0.01 * generator.normal(size=helps.shape))
+    [about] = [found for found in findings(swept(rates, "", axes)) if found.changes]
+    cores = [change for change in about.changes or () if change.words.endswith("4 cores instead of 1")]
+    at_values = ["", "RTT 1 ms: ", "RTT 100 ms: "] if turn else [""]
+    assert [change.words for change in cores] == [f"{at}4 cores instead of 1" for at in at_values]
+    truths = [4 ** (1 - turn / 2), 4, 4 ** (1 - turn)]
+    assert all(
+        change.low < truth < change.high for change, truth in zip(cores, truths[: len(cores)], strict=True)
+    )
+
+
+def test_findings_and_claims_have_one_interval_for_the_same_pairs() -> None:
+    """Pairs whose deployments are the same share the luck of these, in both."""
+    summary = opening.load(ROOT / "examples/surface.nc")
+    cells = claim_cells(settings_of(summary).expand_dims(repetition=[1], axis=-1))
+    mean = pair_mean(cells.pairs(cells.trusted, "rtt").table)
+    [changes] = [found.changes for found in findings(summary) if found.changes]
+    [change] = [change for change in changes if change.words == "RTT 100 ms instead of 2 ms"]
+    assert mean is not None and (change.low, change.high) == pytest.approx((mean.low, mean.high), rel=0.05)

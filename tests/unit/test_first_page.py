@@ -2,10 +2,8 @@
 """Pages: their sentences are true of the data, text stays text, and the first one bears 10⁴ cells."""
 
 import base64
-import hashlib
 import json
 import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,29 +17,31 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nbconvert.filters import markdown2html
 from scipy import stats
-from tpcsweep.common.files import write_text
-from tpcsweep.common.numbers import short
+from seaborn.utils import relative_luminance  # type: ignore[import-untyped]
+from tpcsweep.common.numbers import interval_ends, short
 from tpcsweep.data import folding
 from tpcsweep.data import tables as dataset
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.folding import Folded
 from tpcsweep.data.labels import STATUS, flag_masks
-from tpcsweep.data.places import LIVE_PAGE, RUN_UNDER_WAY
+from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
 from tpcsweep.pages import making
-from tpcsweep.pages.content import dataset_facts, page_content
+from tpcsweep.pages.content import page_content
+from tpcsweep.pages.dataset_facts import dataset_facts
 from tpcsweep.pages.figures import limits
 from tpcsweep.pages.figures.panels import as_table, as_text
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
-from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.pages.rendering import LIBRARIES, as_json, percent, period, render
+from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_COLOURS_ON_DARK, LIMIT_LETTERS
+from tpcsweep.pages.page_axes import first_places
+from tpcsweep.pages.rendering import as_json, percent, period, render
 from tpcsweep.pages.series import cell_series
+from tpcsweep.running.overview import list_sweeps
 
 from tests.support.large import large
 from tests.support.projects import study_of
 from tests.support.synthetic import write_sweep
-from tests.support.workflow import ROOT
 
 AXES = {"cores": [1.0, 2.0], "rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
 CELLS = 12
@@ -95,7 +95,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
     judged = trusted & (limits != "")
     assert len(told) <= 7
     for found in told:
-        cells, text = list(found.cells), found.text
+        cells, text = list(found.settings), found.text
         if text.startswith("The highest"):
             assert max(rates[cells]) == rates[trusted].max()
             assert f"{short(rates[trusted].max())} Gbit/s" in text
@@ -107,7 +107,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
             assert cells == np.flatnonzero(loud & (status > 0)).tolist()
         if re.search(r"[0-9] (failed|were not measured)\.", text):
             assert cells == np.flatnonzero(status != STATUS.index("ok")).tolist()
-    few = told[0].text.startswith("Too few cells")
+    few = told[0].text.startswith("Too few settings")
     assert few == (trusted.sum() < max(ok.sum() / 3, min(4, ok.sum() / 2)))
     assert few or bool(trusted.any()) == ("Gbit/s" in told[0].text)
     assert (bool(judged.any()) and not few) == any(" limits " in found.text for found in told)
@@ -117,48 +117,66 @@ def test_limits_are_named_with_their_region_and_remedy(summary: xr.Dataset) -> N
     summary["limit"][:] = "window"
     summary["limit"].loc[{"cores": 1.0, "streams": [2, 4]}] = "cpu_destination"
     told = [found.text for found in findings(summary)]
-    cpu = "The destination's CPU limits every cell with 1 core and 2 streams or more (4 cells)."
-    assert any(text.startswith(f"{cpu}\nMore cores at the destination: ") for text in told)
-    window = "TCP's window limits 8 of 12 cells, among them all 6 with 2 cores."
+    cpu = "The destination's CPU limits every setting with 1 core and 2 streams or more (4 settings)."
+    assert any(text.startswith(f"{cpu}\nMeasured gain: more cores at the destination, ") for text in told)
+    window = "TCP's window limits 8 of 12 settings, among them all 6 with 2 cores."
     assert any(text.startswith(window) for text in told)
 
 
 def test_the_answer_names_what_fills_the_path(folded: Folded, summary: xr.Dataset) -> None:
     summary["limit"][:] = "bandwidth"
     summary["throughput"][:] = 0.99
-    assert content(folded, summary)["answer"] == "The path of 1 Gbit/s limits every cell (12)."
+    assert content(folded, summary)["answers"][0] == "The path of 1 Gbit/s limits every setting (12)."
     far = {"rtt": 50.0}
     summary["limit"].loc[far] = "window"
     summary["throughput"].loc[far] = 0.1 * summary["streams"]
-    told = content(folded, summary)["answer"]
+    told = content(folded, summary)["answers"][0]
     # 0.1 Gbit/s for each stream with 4 MiB: 0.95 Gbit/s takes 9.5 streams, or 38 MiB in one.
     assert told.startswith(
-        "At RTT 50 ms, TCP's window of 4 MiB limits 6 of 6 cells: 10 streams, or one with 38 MiB, fill 1 Gbit/s if "
-        "nothing else limits; measured: 4 streams 0.4 Gbit/s. What helps: more streams, 2 times here for each step "
-        "to the next measured value of streams ("
+        "At RTT 50 ms, TCP's window of 4 MiB limits 6 of 6 settings: 10 streams, or one with 38 MiB, fill 1 Gbit/s if "
+        "nothing else limits; measured: 4 streams 0.4 Gbit/s. What helps most: more streams. Measured gain: 2 times "
+        "the throughput for each step to the next measured value of streams ("
     )
     summary["limit"].loc[far] = "cpu_destination"
     summary["destination_cpu"] = summary["throughput"] * 0.5
     assert (
-        "limits 6 of 12 cells: it takes 0.5 cores for each Gbit/s; measured: at most 0.4"
-        in content(folded, summary)["answer"]
+        "limits 6 of 12 settings: it takes 0.5 cores for each Gbit/s; measured: at most 0.4"
+        in content(folded, summary)["answers"][0]
     )
     # A cell at the path's rate counts like in the findings, and simulated rates are not called measured.
     summary["throughput"].loc[{**far, "streams": 4}] = 0.96
     simulated = content(folded, summary.assign_attrs(testbed_kind="simulation"))
-    assert "limits 6 of 12 cells" in simulated["answer"] and "simulated: at most 0.96" in simulated["answer"]
+    assert (
+        "limits 6 of 12 settings" in simulated["answers"][0]
+        and "simulated: at most 0.96" in simulated["answers"][0]
+    )
     assert simulated["data"]["interval"] == "95 % of parameter sets"
     assert content(folded, summary)["data"]["interval"] == "95 % interval"
-    assert all(axis["comment"] for axis in simulated["data"]["axes"])
+    assert all(axis["comment"] for axis in simulated["axes"])
 
 
 def test_the_first_lines_have_every_setting_that_no_axis_varies(summary: xr.Dataset) -> None:
     summary["duration"][:] = 9.0
     one = dataset_facts(summary.isel(rtt=0, cores=1, streams=2))["settings"]
-    assert {"RTT 5 ms", "cores: 2", "streams 4", "origins 1", "cells of 9 s"} <= {*one}
+    assert {"RTT 5 ms", "cores per side: 2", "streams 4", "origins per side: 1", "cells of 9 s"} <= {*one}
+    assert "streams 4" in dataset_facts(summary.isel(streams=[2]))["settings"]
     summary["duration"][0] = 76.4
     told = dataset_facts(summary)["settings"]
     assert "cells of 9 to 76 s" in told and not any("RTT" in text for text in told)
+
+
+def test_the_rtt_of_endpoints_is_that_of_their_pairs(summary: xr.Dataset) -> None:
+    one = summary.isel(rtt=0).assign_attrs(testbed_kind="endpoints")
+    for unset in (0.0, np.nan):
+        mesh = one.assign_coords(rtt=unset)
+        assert not any("RTT" in text for text in dataset_facts(mesh)["settings"])
+        mesh["rtt_idle"] = mesh["throughput"] * 0 + 80.0
+        mesh["rtt_idle"][0] = 12.2
+        shown = dataset_facts(mesh)
+        assert "RTT not set; 12 to 80 ms declared" in shown["settings"]
+        assert not any(name == "RTT" for name, _ in shown["facts"])
+    assert "RTT 35 ms" in dataset_facts(one.assign_coords(rtt=35.0))["settings"]
+    assert "RTT 0 ms" in dataset_facts(summary.isel(rtt=0).assign_coords(rtt=0.0))["settings"]
 
 
 @pytest.mark.parametrize(
@@ -189,14 +207,78 @@ def test_an_effect_is_the_mean_over_settings_with_its_interval(summary: xr.Datas
     [found] = [found for found in findings(summary) if found.changes]
     [change] = [change for change in found.changes if change.words == "4 streams instead of 1"]
     assert (change.ratio, change.pairs) == (pytest.approx(2), 1) and np.isnan(change.low)
-    assert found.cells == (0, 1, 6, 7, 8)
+    assert found.settings == (0, 1, 6, 7, 8)
 
 
 def test_each_limit_has_letters_a_colour_a_remedy_and_a_name_for_people() -> None:
-    tables: tuple[Any, ...] = LIMIT_LETTERS, LIMIT_COLOURS, LIMIT_REMEDIES, LIMIT_NAMES
+    tables: tuple[Any, ...] = LIMIT_LETTERS, LIMIT_COLOURS, LIMIT_COLOURS_ON_DARK, LIMIT_REMEDIES, LIMIT_NAMES
     assert not [table for table in tables if not set(LIMITS) <= set(table)]
     assert all(len({*table.values()}) == len(table) for table in (LIMIT_LETTERS, LIMIT_NAMES))
     assert not any("_" in name for name in LIMIT_NAMES.values())
+    unknown = [LIMIT_COLOURS_ON_DARK[limit] for limit in ("none_found", "not_visible")]
+    assert max(map(relative_luminance, unknown)) < min(
+        relative_luminance(colour) for colour in LIMIT_COLOURS_ON_DARK.values() if colour not in unknown
+    )
+
+
+def test_the_head_tells_whether_the_machine_was_quiet(folded: Folded, summary: xr.Dataset) -> None:
+    summary["machine_others"][:], summary["machine_steal"][:] = 0.01, 0.0
+    summary["machine_others"].values.flat[0] = 0.04
+    state = shown(folded, summary).select_one(".state")
+    assert state is not None and state.get_text().endswith(
+        "machine quiet: other programs used at most 4 % of its CPU"
+    )
+    slow = summary.copy(deep=True).assign(machine_slowed=0 * summary["throughput"])
+    slow["machine_slowed"].values.flat[:3] = 0.2, 0.41, 0.38
+    assert dataset_facts(slow)["machine"] == (
+        "machine up to 41 % slower in 2 cells; other programs used at most 4 % of its CPU"
+    )
+    slow["flags"].values.flat[1] = flag_masks(summary)["disturbed"]
+    assert dataset_facts(slow)["machine"].startswith(
+        "machine busy or slow in 1 cell; machine up to 38 % slower in 1 cell; other programs"
+    )
+    assert dataset_facts(slow.drop_vars("machine_others"))["machine"] == "machine up to 38 % slower in 1 cell"
+    summary["flags"].values.flat[0] = flag_masks(summary)["disturbed"]
+    assert "machine busy or slow in 1 cell;" in dataset_facts(summary)["machine"]
+    unknown = summary.assign(machine_others=summary["machine_others"] * np.nan)
+    assert (
+        dataset_facts(unknown)["machine"]
+        == dataset_facts(summary.drop_vars("machine_others"))["machine"]
+        == ""
+    )
+
+
+def test_endpoints_name_a_full_measuring_machine_before_the_monitoring_of_servers(
+    folded: Folded, summary: xr.Dataset
+) -> None:
+    summary["machine_cpu"], summary["limit"][:] = summary["throughput"] * 0 + 0.998, "not_visible"
+    assert "measuring machine" not in shown(folded, summary).get_text()  # a flag says it elsewhere
+    summary = summary.assign_attrs(testbed_kind="endpoints")
+    page = shown(folded, summary)
+    state, banner = page.select_one(".state"), page.select_one("main > :first-child")
+    assert state is not None and state.get_text().endswith(
+        "measuring machine full: at least 99 % of its CPU in 12 of 12 cells"
+    )
+    assert banner is not None and "rates may be its own" in banner.get_text()
+    made = content(folded, summary)
+    for text in (made["answers"][-1], *made["data"]["points"]["advice"]["texts"]):
+        assert re.search(
+            r"on an idle machine first: .*What shows it: a look at the servers'", text, re.DOTALL
+        )
+    summary["machine_cpu"].values.flat[:10] = 0.5
+    made = content(folded, summary)
+    assert made["about"]["machine"].endswith("99 % of its CPU in 2 of 12 cells") and not made["banner"]
+    assert sum("idle" in text for text in made["data"]["points"]["advice"]["texts"]) == 1
+
+
+def test_axes_with_one_value_have_no_place_in_the_picture(summary: xr.Dataset) -> None:
+    assert first_places(summary, ["cores", "rtt", "streams"]) == {
+        "x": "streams",
+        "y": "rtt",
+        "columns": "cores",
+    }
+    one = summary.isel(cores=[0], streams=[0])
+    assert first_places(one, ["rtt"]) == {"x": "rtt", "y": "none", "columns": "none"}
 
 
 @pytest.mark.parametrize(("count", "warned"), [(2, False), (3, True)])
@@ -212,8 +294,9 @@ def test_what_is_above_the_paths_rate_is_no_headline(folded: Folded, summary: xr
     summary["flags"].values.flat[3] |= flag_masks(summary)["beyond_path"]
     made = content(folded, summary)
     assert "1.03" not in made["findings"][0]["text"]
-    [flag] = [flag for flag in made["data"]["flags"] if flag["words"] == "beyond the path's rate"]
-    assert [at for at, value in enumerate(made["data"]["cells"]["flags"]) if value & flag["mask"]] == [3]
+    marks = made["data"]["cells"]["marks"]
+    carried = [marks["texts"][at] for at in marks["at"]]
+    assert carried[2:5] == ["", "beyond the path's rate", ""] and carried.count("") == CELLS - 1
 
 
 def test_a_number_is_the_same_on_the_page_in_the_table_and_in_figures(tmp_path: Path) -> None:
@@ -221,8 +304,10 @@ def test_a_number_is_the_same_on_the_page_in_the_table_and_in_figures(tmp_path: 
     dataset.write_table(summary, tmp_path / "cells.csv")
     table = pd.read_csv(tmp_path / "cells.csv")
     made = page_content(summary, samples, transfers)
-    for column, name in (("value", "throughput"), ("low", "throughput_low"), ("high", "throughput_high")):
-        assert made["data"]["cells"][column] == [short(value) for value in table[name]]
+    columns = made["data"]["cells"]
+    assert columns["value"] == [short(value) for value in table["throughput"]]
+    ends = zip(table["throughput_low"].clip(0), table["throughput_high"], strict=True)
+    assert [*zip(columns["low"], columns["high"], strict=True)] == [interval_ends(*pair) for pair in ends]
     drawn = {text.get_text() for axes in limits(summary).axes for text in axes.texts}
     assert {short(value) for value in table["throughput"]} <= {text.split("\n")[-1] for text in drawn}
     highest = table["throughput"][table["flags"].isna()].max()
@@ -235,10 +320,10 @@ def test_a_number_read_from_a_table_is_rounded_as_the_number_itself(value: float
 
 
 def test_shares_of_time_are_evidence_of_each_cell(folded: Folded, summary: xr.Dataset) -> None:
-    assert content(folded, summary)["data"]["cells"]["shares"] is None
+    assert content(folded, summary)["data"]["points"]["shares"] is None
     for limit, share in (("bandwidth", 0.2), ("window", 0.8)):
         summary[f"share_{limit}"] = xr.full_like(summary["throughput"], share)
-    shares = content(folded, summary)["data"]["cells"]["shares"]
+    shares = content(folded, summary)["data"]["points"]["shares"]
     place = list(LIMITS).index
     assert shares == [[[place("window"), 80], [place("bandwidth"), 20]]] * CELLS
 
@@ -246,7 +331,7 @@ def test_shares_of_time_are_evidence_of_each_cell(folded: Folded, summary: xr.Da
 def test_a_gain_is_that_of_the_model_along_the_axis_that_relieves_the_limit(summary: xr.Dataset) -> None:
     summary["limit"][:] = "window"
     fitted = (summary["streams"] * xr.ones_like(summary["throughput"])).isel(repetition=0, drop=True)
-    told = gains(summary, fitted)
+    told = gains(settings_of(summary), fitted)
     at = np.ravel_multi_index((0, 1, 0, 0), summary["throughput"].shape)
     assert told.text[at] == "streams 4 instead of 1: +300 % at RTT 50 ms" and told.factor[at] == 4
     assert told.text[at + 2] == "" and np.isnan(told.factor[at + 2])
@@ -289,8 +374,10 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded, summary: 
     assert len(soup.find_all("script")) == 3
     assert not soup.select("img, [src], link")
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
-    sweep = {"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": "", "live": ""}
-    listed = parsed(render("overview", comparisons=[], sweeps=[sweep]))
+    sweep = {"folder": HOSTILE, "page": "index.html", "live": "live.html", "problem": HOSTILE}
+    run = {"line": HOSTILE, "last": HOSTILE, "under_way": True}
+    known = {"sweeps": [sweep], "runs": {HOSTILE: run}, "comparisons": []}
+    listed = parsed(render("overview", **known, refresh=20, now=HOSTILE))
     assert len(listed.find_all("script")) == 2 and listed.find("img") is None
 
 
@@ -314,16 +401,6 @@ def test_a_series_is_kept_as_means(folded: Folded) -> None:
     assert (levels[:, [0, 1, 2, 3, 4, 7]] == levels[:, [0, 1, 3, 3, 7, 4]]).all()
 
 
-def test_libraries_are_those_of_the_lock() -> None:
-    libraries = tomllib.loads((LIBRARIES / "libraries.toml").read_text())["library"]
-    locked = json.loads((ROOT / "tests/npm/package-lock.json").read_text())["packages"]
-    for each in libraries:
-        assert hashlib.sha256((LIBRARIES / each["file"]).read_bytes()).hexdigest() == each["sha256"]
-        assert locked[f"node_modules/{each['package']}"]["version"] == each["version"]
-        assert each["file"] in (LIBRARIES / "LICENSE.txt").read_text()
-    assert {each["file"] for each in libraries} == {file.name for file in LIBRARIES.glob("*.js")}
-
-
 def test_some_of_very_many_cells_are_not_none() -> None:
     shares = (0, 0), (0, 9), (1, 1000), (1, 200), (1, 100), (9, 9)
     assert [percent(*share) for share in shares] == ["0", "0", "< 1", "< 1", "1", "100"]
@@ -337,7 +414,8 @@ def test_each_cell_can_be_measured_again(folded: Folded, tmp_path: Path, repeat:
     places = zip(again["deployment"], again["cell"], strict=True)
     paths = [f"{again['deployments'][at]}/{cell}" for at, cell in places]
     assert paths == [cell.path for cell in one.grid.cells]
-    assert (again["folder"], again["command"]) == (f"{one.folder}/cells", one.command)
+    assert (again["results"], again["command"]) == (str(one.folder), one.command)
+    assert again["log_folders"] == [f"logs/{deployment}" for deployment in again["deployments"]]
 
 
 def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
@@ -360,31 +438,18 @@ def test_every_flag_that_occurs_is_counted(folded: Folded, summary: xr.Dataset) 
     ]
 
 
-def test_sweeps_and_comparisons_are_listed_unreadable_ones_too(folded: Folded, tmp_path: Path) -> None:
-    folding.write(folded, tmp_path / "whole/dataset.nc")
-    write_text(tmp_path / "damaged/dataset.nc", "no dataset")
-    write_text(tmp_path / "against/comparison.json", json.dumps({"summary": "1.2 times as fast"}))
-    assert making.comparisons(tmp_path) == []  # without its page there is nothing to link
-    write_text(tmp_path / "against/compare.html", "")
-    for name in (LIVE_PAGE, RUN_UNDER_WAY):
-        write_text(tmp_path / "begun" / name, "")
-    making.make_overview(tmp_path / "index.html")
-    seen = parsed((tmp_path / "index.html").read_text())
-    assert seen.find("a", href="begun/live.html")
-    for text in (
-        f"complete: {CELLS} cells",
-        "Gbit/s without a warning",
-        "TCP buffer 4 MiB",
-        "tpcsweep page whole",
-        "cannot be read",
-        "1.2 times as fast",
-    ):
-        assert text in seen.get_text()
-    assert seen.find("a", href="against/compare.html")
-    assert all((tmp_path / str(link["href"])).exists() for link in seen.select("a[href]"))
-    [line] = seen.select(".sparkline")
-    drawn = json.loads(str(line["data-line"]))
-    assert drawn["axis"] == "streams" and drawn["values"][0] == "1" and drawn["rates"][0] > 0
+def test_rows_of_the_table_do_not_repeat_a_note_of_nearly_all_settings(
+    folded: Folded, summary: xr.Dataset
+) -> None:
+    masks = flag_masks(summary)
+    summary["flags"].values.flat[:] = [masks["not_steady"], *[masks["wide_interval"]] * (CELLS - 1)]
+    made = content(folded, summary)
+    words = FLAGS["wide_interval"].label
+    assert made["frequent"].startswith(f"91 % of all settings carry the note: {words}. Rows do not repeat it")
+    flags = made["data"]["points"]["flags"]
+    assert [flags["texts"][at] for at in flags["at"]] == [FLAGS["not_steady"].label, *[""] * (CELLS - 1)]
+    names = [made["data"]["flags"][flag["flag"]]["words"] for flag in flags["sets"][flags["at"][1]]]
+    assert names == [words]
 
 
 @pytest.mark.parametrize("listed", [False, True])
@@ -393,7 +458,7 @@ def test_no_link_of_a_page_is_dead(folded: Folded, tmp_path: Path, listed: bool)
     made = tmp_path / "one/dataset.nc"
     folding.write(replace(folded, summary=folded.summary.assign_attrs(again)), made)
     if listed:
-        making.make_overview(tmp_path / "index.html")
+        list_sweeps(tmp_path)
     for page in (made.with_name("index.html"), tmp_path / "elsewhere.html"):
         making.make_page(made, page)
         soup = parsed(page.read_text())

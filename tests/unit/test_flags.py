@@ -75,8 +75,13 @@ def test_flags_are_graded_in_the_order_of_their_bits_and_the_worst_counts(some: 
         ({"machine_used": 0.99, "machine_others": 0.9, "machine_slowed": 0.6}, {"outside": True}, set()),
         ({"throughput": 1e5, "throughput_average": 1e5}, {"bandwidth": math.nan}, {"implausible"}),
         ({"throughput": 9e3, "throughput_average": 9e3}, {"bandwidth": math.nan}, set()),
+        ({"waited_share": 0.1}, {}, {"waited"}),
+        ({"waited_share": 0.09}, {}, set()),
         ({}, {"slow_path": True}, {"path_slow"}),
         ({"throughput": 1.03}, {}, {"beyond_path"}),
+        ({"throughput": 1.03}, {"declared": True}, {"beyond_declared"}),
+        ({"throughput": 3.0, "wire_throughput": 3.1}, {"declared": True}, {"beyond_declared"}),
+        ({"throughput": 0.9}, {"declared": True}, set()),
         # Nothing but what holds of every cell is said of figures that were interrupted.
         (
             {"machine_others": 0.5, "duration": -1.0},
@@ -120,25 +125,27 @@ def test_more_load_calms_no_cell(found: tuple[float | None, ...], place: int, mo
 @pytest.mark.parametrize(
     ("status", "figures", "wrong"),
     [
-        ("ok", {}, False),
-        ("ok", {"throughput": None}, True),
-        ("ok", {"throughput": -0.9}, True),
-        ("ok", {"throughput_low": -0.1}, False),
-        ("ok", {"throughput_high": math.inf}, True),
+        ("ok", {}, ""),
+        ("ok", {"throughput": None}, "throughput"),
+        ("ok", {"throughput": -0.9}, "throughput"),
+        ("ok", {"throughput_low": -0.1}, ""),
+        ("ok", {"throughput_high": math.inf}, "throughput_high"),
         # What had filled buffers during the warm-up arrives after it, but no more than the path has carried in all.
-        ("ok", {"throughput": 2.0}, False),
-        ("ok", {"throughput": 2.3}, True),
-        ("ok", {"throughput": 2.0, "warmup": 0.0}, True),
-        ("ok", {"throughput": 1.05, "duration": None}, False),
-        ("ok", {"throughput_average": 1.2}, True),
-        ("ok", {"wire_throughput": 1.2}, True),
-        ("ok", {"machine_cpu": 1.2}, True),
-        ("ok", {"retransmits": None}, False),
-        ("failed", {"throughput": 9.0}, False),
-        ("failed", {"duration": -1.0}, True),
+        ("ok", {"throughput": 2.0}, ""),
+        ("ok", {"throughput": 2.3}, "throughput"),
+        ("ok", {"throughput": 2.0, "warmup": 0.0}, "throughput"),
+        ("ok", {"throughput": 1.05, "duration": None}, ""),
+        ("ok", {"throughput_average": 1.2}, "throughput_average"),
+        ("ok", {"wire_throughput": 1.2}, "wire_throughput"),
+        ("ok", {"machine_cpu": 1.2}, "machine_cpu"),
+        ("ok", {"retransmits": None}, ""),
+        ("failed", {"throughput": 9.0}, ""),
+        ("failed", {"duration": -1.0}, "duration"),
     ],
 )
 def test_figures_that_cannot_be_are_implausible(
-    status: str, figures: dict[str, float | None], wrong: bool
+    status: Any, figures: dict[str, float | None], wrong: str
 ) -> None:
-    assert ("implausible" in raised(figures, status)) is wrong
+    cell = Evidence(status=status, summary=Summary(FIGURES | figures), bandwidth=1.0)
+    assert flag_rules.implausible_figure(cell) == wrong
+    assert ("implausible" in raised(figures, status)) is bool(wrong)

@@ -153,6 +153,16 @@ def test_completed_files_tell_the_throughput_whatever_markers_claim(
     assert ("do not count" in result["message"]) == bool(ways)
 
 
+def test_files_that_end_before_the_second_sample_have_a_throughput(tmp_path: Path) -> None:
+    with foreign_door() as door:
+        door.add("/test")
+        slow = {"until": "files", "files": 3, "max_time": 30, "interval": 10}
+        with deployed(settings(door), tmp_path, pair="p", tool="native", file_size=64 * KIB) as (_, measure):
+            result = measure(Measurement.model_validate(slow))
+    assert result["status"] == "ok", result["message"]
+    assert counted(result) == pytest.approx(3 * 64 * KIB, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("status", "body", "well"),
     [

@@ -14,6 +14,7 @@ import pytest
 from tpcsweep.common import processes
 from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.urls import MadeFolder, door_of, made_up
+from tpcsweep.measuring.tools.http_tpc import failure
 from tpcsweep.testbeds.endpoints import ledger, pauses, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError
 from tpcsweep.testbeds.endpoints.pauses import BusyDoorError
@@ -29,6 +30,13 @@ from tests.support.storage import deployed
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return own_state(tmp_path, monkeypatch)
+
+
+def test_a_refusal_without_a_body_ends_with_its_pause() -> None:
+    text = failure(503, "Service Unavailable", b"", {"retry-after": "20"})
+    assert text == "HTTP 503 Service Unavailable, asks for a pause of 20 s"
+    text = failure(503, "Service Unavailable", b"full", {"retry-after": "20"})
+    assert text == "HTTP 503 Service Unavailable, asks for a pause of 20 s: full"
 
 
 def copies(door: Foreign) -> int:
@@ -49,6 +57,8 @@ def test_copies_wait_as_the_door_asks(
     assert result["summary"]["transfers"] == 3
     assert "asks for a pause of 2 s" in " ".join(result["transfers"]["message"])
     assert times[0] - began >= 2
+    assert result["summary"]["waited_share"] == pytest.approx(2 / result["summary"]["duration"], rel=0.15)
+    assert "waited" in result["flags"]
     own = [headers for method, path, headers in door.asked if method == "COPY" and path.endswith(".busy")]
     assert len(own) == refusals - 1
     assert not any({"Source", "Destination"} & headers.keys() for headers in own)
@@ -59,6 +69,7 @@ def test_a_door_that_does_not_say_how_long_is_asked_again_later(tmp_path: Path, 
     with foreign_door(refused=("COPY",), refusals=1) as door:
         result = cell(door, tmp_path, tool)
     assert (result["summary"]["transfers"], result["summary"]["transfers_failed"]) == (3, 1)
+    assert result["summary"]["waited_share"] == 0 and "waited" not in result["flags"]
     assert "asks for a pause" not in " ".join(result["transfers"]["message"])
 
 

@@ -16,7 +16,7 @@ from tpcsweep.analysis.plans.recommendations import check_question
 from tpcsweep.common import processes
 from tpcsweep.data import folding
 from tpcsweep.running import host_settings, runner
-from tpcsweep.running.host_settings import SettingError
+from tpcsweep.running.host_settings import SettingError, without_secrets
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
 
@@ -108,7 +108,14 @@ def test_commands_run_around_the_cells_of_a_deployment(run: Run, tmp_path: Path)
     assert seen == ["fq\n", "fq\n"]
     assert not Path("state").exists()
     assert [cell["provenance"]["settings"] for cell in cells] == [
-        {"tuning": {"value": "fq", "verified": "fq\n"}}
+        {
+            "tuning": {
+                "value": "fq",
+                "command": "echo fq >state",
+                "restore": "rm state",
+                "verified": "fq\n",
+            }
+        }
     ] * 2
     assert [cell["flags"] for cell in cells] == [[], []]
     log = (tmp_path / "logs/commands.log").read_text()
@@ -121,6 +128,43 @@ def test_commands_run_around_the_cells_of_a_deployment(run: Run, tmp_path: Path)
     assert "HOME=" in log
     assert "secret" not in log
     assert not list(tmp_path.glob("ledgers/**/*.json"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sshpass -p {} ssh dtn1 true",
+        "sshpass -p{} ssh dtn1 true",
+        "curl -u me:{} https://dtn1/tune",
+        "curl --user me:{} https://dtn1/tune",
+        "curl https://me:{}@dtn1/tune",
+        "curl 'https://dtn1/tune?authz={}&x=1'",
+        'curl -H "Authorization: Bearer {}" https://dtn1',
+        "TUNE_TOKEN={} tune && true",
+        "PASSWORD='{} b' tune",
+        "tune --db-password {} --yes",
+        "echo {} | sudo -S tune",
+        "sysctl -w net.ipv4.tcp_fastopen_key={}",
+    ],
+)
+def test_a_recorded_command_has_no_secret(command: str) -> None:
+    shown = without_secrets(command.format("hunter2-0abc"))
+    assert "hunter2" not in shown and "[removed]" in shown
+    assert without_secrets(shown).count("[removed]") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *SETTING["values"].values(),
+        "for host in a b; do ssh -i ~/.ssh/id_key $host sudo tune --mode apply --yes || exit; done",
+        "ssh user@dtn1 sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'",
+        "tune --token $TOKEN --password $(cat file)",
+        "systemctl restart tune --user",
+    ],
+)
+def test_a_command_without_secrets_is_recorded_as_it_is(command: str) -> None:
+    assert without_secrets(command) == command
 
 
 def test_a_changed_setting_flags_the_cells_since(run: Run, tmp_path: Path) -> None:

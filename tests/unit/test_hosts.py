@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,13 +16,19 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+import xarray as xr
 import yaml
+from bs4 import BeautifulSoup
 from tpcsweep.analysis import comparison, host_effects
 from tpcsweep.common import processes
 from tpcsweep.data import folding, made_with
 from tpcsweep.data.opening import load
+from tpcsweep.data.repetitions import settings_of
 from tpcsweep.measuring import host_state
 from tpcsweep.pages import making
+from tpcsweep.pages.findings import findings
+from tpcsweep.pages.full_rates import full_rates, lines_of_settings
+from tpcsweep.pages.setting_states import host_tables
 from tpcsweep.running import hosts, runner
 from tpcsweep.running.hosts import CellClock, Look, Watch
 from tpcsweep.sweeps.problems import ConfigurationError
@@ -296,7 +302,8 @@ def dataset(tmp_path: Path) -> Dataset:
         files = synthetic.write_sweep(folder, axes)
         for file, spec in files.items():
             content = synthetic.cell(spec)
-            content["provenance"]["hosts"] = recorded[spec["parameters"]["tuning"]]
+            tuning = spec["parameters"]["tuning"]
+            content["provenance"] |= {"hosts": recorded[tuning], "deployment": tuning}
             synthetic.write_cell(file, spec, provenance=content["provenance"])
         folding.write(folding.fold(files, axes), folder / "dataset.nc")
         return folder / "dataset.nc"
@@ -331,9 +338,94 @@ def test_the_page_lists_hosts(dataset: Dataset, tmp_path: Path) -> None:
     making.make_page(file, tmp_path / "page.html")
     page = " ".join((tmp_path / "page.html").read_text().split())
     assert "<summary>Host dtn1: 3 settings</summary>" in page
-    assert "Between deployments differ on host dtn1: interfaces.ens1.qdisc (fq&lt;b&gt; | mq)." in page
-    assert "<summary>Host gone: 1 settings</summary>" in page
+    assert "Host dtn1: between deployments differ interfaces.ens1.qdisc (fq&lt;b&gt; | mq)." in page
+    assert "<summary>Host gone: 1 setting</summary>" in page
     assert "exit code 255" in page
+
+
+def test_the_page_tells_this_machine_from_its_namespaces_and_whether_it_was_the_same(
+    dataset: Dataset,
+) -> None:
+    """The servers of a testbed of namespaces do not have the MTU and the congestion control of the machine."""
+    local = {"local": {"kernel": "6.12", "interfaces": {"eth0": {"mtu": 1400}}}}
+    summary = load(dataset("one", {"stock": tuned("mq", **local), "fq": tuned("fq", **local)}))
+    summary.attrs["testbed_kind"] = "netns"
+    dtn, here = host_tables(summary)
+    assert (dtn["title"], dtn["same"]) == ("Host dtn1", "")
+    assert here["title"] == "This machine, outside the namespaces"
+    assert here["same"] == ", the same in all deployments"
+    summary.attrs["testbed_kind"] = "endpoints"
+    assert host_tables(summary)[1]["title"] == "Host local"
+
+
+@pytest.mark.parametrize(
+    ("records", "line"),
+    [
+        (
+            [{"verified": "fq"}, {"verified": "fq"}],
+            "States verified after every cell: unchanged. restore ran after every deployment: tune old.",
+        ),
+        (
+            [{"verified": "fq"}, {"verified": "fq", "changed": "mq"}],
+            "States verified after every cell: changed after 2 cells. restore ran after every deployment: tune old.",
+        ),
+        (
+            [{}, {}],
+            "States not verified: the testbed has no command for it. restore ran after every deployment: tune old.",
+        ),
+        ([{}, {"verified": "fq"}], "States verified in some deployments: unchanged. restore ran"),
+    ],
+)
+def test_the_page_tells_whether_states_were_verified_and_restored(
+    tmp_path: Path, records: Sequence[Mapping[str, str]], line: str
+) -> None:
+    axes: dict[str, Sequence[Any]] = {"tuning": ["stock", "fq"], "streams": [1], "repetition": [1, 2]}
+    files = synthetic.write_sweep(tmp_path, axes)
+    for file, spec in files.items():
+        setting = {"value": spec["parameters"]["tuning"], "command": "tune", "restore": "tune old"}
+        settings = {"tuning": setting | records[spec["repetition"] - 1]}
+        provenance = synthetic.cell(spec)["provenance"] | {"settings": settings}
+        synthetic.write_cell(file, spec, provenance=provenance)
+    folding.write(folding.fold(files, axes), tmp_path / "dataset.nc")
+    making.make_page(tmp_path / "dataset.nc", tmp_path / "page.html")
+    page = BeautifulSoup((tmp_path / "page.html").read_text(), "html.parser")
+    assert line in " ".join(page.get_text().split())
+
+
+def test_the_page_explains_settings_by_their_commands_and_outputs(tmp_path: Path) -> None:
+    commands = {"stock": "tune stock", "fq": f"tune fq {'<b>' * 200}"}
+    outputs = {"stock": ["qdisc mq\nmtu 9000"], "fq": ["qdisc fq<i>\nmtu 9000", "qdisc fq\nmtu 1500"]}
+    axes: dict[str, Sequence[Any]] = {"tuning": ["stock", "fq"], "streams": [1], "repetition": [1, 2]}
+    files = synthetic.write_sweep(tmp_path, axes)
+    for file, spec in files.items():
+        value, at = spec["parameters"]["tuning"], spec["repetition"] - 1
+        texts = outputs[value]
+        content = synthetic.cell(spec)["provenance"] | {"hosts": tuned("mq" if value == "stock" else "fq")}
+        settings = {"value": value, "command": commands[value], "verified": texts[at % len(texts)]}
+        synthetic.write_cell(file, spec, provenance=content | {"settings": {"tuning": settings}})
+    folding.write(folding.fold(files, axes), tmp_path / "dataset.nc")
+    making.make_page(tmp_path / "dataset.nc", tmp_path / "page.html")
+    page = BeautifulSoup((tmp_path / "page.html").read_text(), "html.parser")
+    stock, fq = page.select(".states > div")
+    assert stock.h4 is not None and stock.h4.get_text() == "tuning stock"
+    assert [text.get_text() for text in stock.find_all("pre")] == [
+        "tune stock",
+        "qdisc mq",
+        outputs["stock"][0],
+    ]
+    # A long command is folded, and both outputs of the deployments are there.
+    assert fq.summary is not None and "a command of 608 letters" in fq.summary.get_text()
+    assert [text.get_text() for text in fq.find_all("pre")] == [commands["fq"], "qdisc fq<i>", *outputs["fq"]]
+    table = page.select_one("#h-settings ~ details table")
+    assert table is not None
+    rows = [[cell.get_text() for cell in row.find_all(["th", "td"])] for row in table.find_all("tr")]
+    assert rows == [["state", "stock", "fq"], ["dtn1.interfaces.ens1.qdisc", "mq", "fq"]]
+
+
+def test_values_with_one_state_of_a_host_are_named_together(dataset: Dataset) -> None:
+    file = dataset("three", {"stock": tuned("mq"), "fq": tuned("fq"), "again": tuned("mq")})
+    [line] = host_effects.host_notes(load(file), "tuning", "stock")
+    assert line == "dtn1.interfaces.ens1.qdisc: mq at stock, again; fq at fq"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -352,10 +444,51 @@ def test_foreign_load_is_a_covariate_of_effects(dataset: Dataset, seed: int) -> 
     *_, line = host_effects.host_notes(changed, "tuning", "stock")
     assert line.startswith("fq: ratio 1.")
     assert (
-        "interfaces.ens1.qdisc: mq at stock, fq at fq"
+        "interfaces.ens1.qdisc: mq at stock; fq at fq"
         in host_effects.host_notes(changed, "tuning", "stock")[0]
     )
     low, high = map(float, re.findall(r"\(([\d.]+) to ([\d.]+)\)", line)[0])
     assert low <= 1.1 <= high
     assert high < 1.1 * low
     assert host_effects.host_notes(changed.isel(repetition=slice(3)), "tuning", "stock")[1:] == []
+
+
+@pytest.mark.parametrize(
+    ("qdisc", "gbit", "full"),
+    [
+        (
+            "tbf rate 260Mbit burst 16Kb lat 50ms",
+            0.25,
+            "(tbf, 0.26 Gbit/s) is full in 2 settings: throughput is 96.2 %",
+        ),
+        ("tbf rate 260Mbit burst 16Kb lat 50ms", 0.2, ""),
+        (
+            "mq; fq limit 10000p flow_limit 100p maxrate 2Gbit x4",
+            1.98,
+            "(fq, 2 Gbit/s for each flow) is full",
+        ),
+        (
+            "cake bandwidth 1Gbit besteffort",
+            0.97,
+            "(cake, 1 Gbit/s) is full in 2 settings: throughput is 97 %",
+        ),
+        ("mq; fq_codel limit 10240p", 1.0, ""),
+    ],
+)
+def test_a_rate_limit_of_a_host_that_is_full_is_a_finding(
+    dataset: Dataset, qdisc: str, gbit: float, full: str
+) -> None:
+    """The measuring machine's own limits do not count: third-party copies do not pass it."""
+    local = {"local": tuned("tbf rate 50Mbit burst 16Kb lat 50ms")["dtn1"]}
+    summary = load(dataset("one", {"stock": tuned("mq", **local), "cap": tuned(qdisc, **local)}))
+    rates = xr.DataArray([0.05, gbit], {"tuning": ["stock", "cap"]}, ("tuning",))
+    summary["throughput"] = rates.broadcast_like(summary["throughput"]).transpose(*summary["throughput"].dims)
+    texts = [one.text for one in findings(summary) if "rate limit on" in one.text]
+    assert len(texts) == bool(full)
+    bare = summary.drop_vars("tcp_streams", errors="ignore")  # as in datasets of other tools
+    assert [each.words for each in full_rates(bare)] == [each.words for each in full_rates(summary)]
+    lines = lines_of_settings(full_rates(summary), settings_of(summary)["throughput"].size)
+    assert sum("rate limit on dtn1's ens1" in line for line in lines) == bool(full) * (
+        1 if "each flow" in full else 2
+    )
+    assert all(text.startswith("A rate limit on dtn1's ens1 (") and full in text for text in texts), texts

@@ -26,7 +26,7 @@ from tpcsweep.data.importing.programs import read_results
 from tpcsweep.data.importing.table_import import import_notes, import_rows, import_table, read_table
 from tpcsweep.data.variables import SUMMARY
 from tpcsweep.pages import figures
-from tpcsweep.pages.content import dataset_facts
+from tpcsweep.pages.dataset_facts import dataset_facts
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.testbeds.loading import load_import
 
@@ -210,7 +210,8 @@ def test_rates_beyond_paths_are_flagged(tmp_path: Path, fixed: dict[str, str], f
     folded = odd(tmp_path, "Ströme,Rate\n1,500\n2,9000\n3,1623276822\n", fixed=fixed)
     assert labels.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
     facts = dataset_facts(folded.summary)
-    assert facts["state"] == f"3 cells: {3 - sum(flagged)} without warnings, {sum(flagged)} invalid"
+    counts = f"{3 - sum(flagged)} without warnings, {sum(flagged)} invalid"
+    assert facts["state"] == f"3 settings × 1 repetition = 3 cells: {counts}"
     assert "are flagged implausible: row" in import_notes(folded)[0]
 
 

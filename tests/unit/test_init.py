@@ -123,7 +123,7 @@ def test_cells_of_the_run_before_go_and_those_of_an_interrupted_run_stay(tmp_pat
 
 def test_the_pod_of_the_cronjob_is_that_of_the_job() -> None:
     [cron] = documents("weekly.yaml")
-    _, job = documents("workflow.yaml")
+    [job] = documents("workflow.yaml")
     assert set(cron["spec"]) <= set(client.V1CronJobSpec.attribute_map.values())
     weekly, once = cron["spec"]["jobTemplate"]["spec"], job["spec"]
     (ours,), (theirs,) = (spec["template"]["spec"]["containers"] for spec in (weekly, once))

@@ -73,7 +73,7 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
         client, hub_end = socket.socketpair()
         hub._client = mock.Mock(connections=[None, hub_end])
         with client:
-            for event in (*ends, {"event": "stopped"}):
+            for event in (*ends, {"event": "exhausted"}):
                 client.sendall(encoded(**event))
         await hub._listen_to_client()
 

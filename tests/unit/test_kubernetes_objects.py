@@ -162,7 +162,6 @@ def test_pods_are_within_the_restricted_security_standard_and_bring_what_runs_in
 
 def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
     made = [make(NAMING, OWNER) for make in (objects.package, objects.network_policy)]
-    made += [objects.secret(NAMING, "client", {}, OWNER), objects.config_map(NAMING, {}, OWNER)]
     for each in map(body, made):
         about = each["metadata"]
         assert about["labels"]["tpcsweep/deployment"] == "abc123"
@@ -177,7 +176,7 @@ def test_every_object_has_the_labels_and_annotations_of_the_testbed() -> None:
     naming = Naming.new("demo", "rtt=20", of)
     jobs = objects.deployment_jobs(naming, of, of.pairs[0], DeploymentParameters(), 1, 60)
     made = list(map(body, [*jobs, *objects.other_objects(naming)]))
-    assert len(made) == 8
+    assert len(made) == 5
     for each in [*made, *(job["spec"]["template"] for job in made[:3])]:
         about = each["metadata"]
         assert about["annotations"].items() >= {"cost": "42"}.items()

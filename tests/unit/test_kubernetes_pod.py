@@ -2,9 +2,12 @@
 """What an agent sees of the container next to it and of the path that it emulates."""
 
 import asyncio
+import inspect
 import json
 import math
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from unittest import mock
 
@@ -13,8 +16,7 @@ from tpcsweep.deploying.paths import network_path
 from tpcsweep.testbeds.kubernetes.pod import (
     messages,
     network,
-    pod_files,
-    server_container,
+    receive,
     watched,
 )
 
@@ -25,22 +27,23 @@ def test_a_server_whose_sockets_the_node_hides_may_be_busy() -> None:
     assert watched.OriginPod(container, "source", 1, (), ()).busy()
 
 
-def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, files in (("CREDENTIALS", ["authdb", "ca--1.0"]), ("CONFIGURATION", [])):
-        folder = tmp_path / name
-        data = folder / "..1"
-        data.mkdir(parents=True)
-        for file in (*files, pod_files.COMPLETE):
-            (data / file).write_text(file)
-        (folder / "..data").symlink_to("..1")
-        (folder / pod_files.COMPLETE).symlink_to(f"..data/{pod_files.COMPLETE}")  # the first of the names
-        monkeypatch.setattr(pod_files, name, folder)
-    monkeypatch.setattr(pod_files, "STATE", tmp_path)
-    monkeypatch.setattr(pod_files, "PRIVATE", tmp_path / "private")
-    laid_out = server_container.credentials()
-    assert [(laid_out / name).read_text() for name in ("authdb", "ca/1.0")] == ["authdb", "ca--1.0"]
+def test_a_pods_files_come_whole_and_once(tmp_path: Path) -> None:
+    """A job that has not heard the answer repeats its request."""
+    private = tmp_path / "private"
+    for text in ("first", "second"):
+        files = json.dumps({"host.key": text, "ca/1.0": "an authority"}) + "\n"
+        done = subprocess.run(
+            [sys.executable, "-Ic", inspect.getsource(receive), private],
+            input=files,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == "received"
+    assert (private / "host.key").read_text() == "first"
+    assert (private / "ca/1.0").read_text() == "an authority"
+    assert {path.stat().st_mode & 0o777 for path in private.rglob("*") if path.is_file()} == {0o400}
+    assert private.stat().st_mode & 0o777 == 0o700
 
 
 def test_an_agent_answers_each_request_and_tells_when_its_other_end_is_gone() -> None:

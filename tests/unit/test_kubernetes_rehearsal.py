@@ -22,11 +22,10 @@ NAMING = Naming("abc123", "local", "rehearsal")
 ENDED = 2**22 + 1  # no process has a larger PID than 2**22
 
 
-def test_no_right_of_the_shipped_role_shows_a_secret() -> None:
+def test_the_shipped_role_has_no_right_to_secrets() -> None:
     documents = yaml.safe_load_all((ROOT / rehearsal.ROLE).read_text())
     rules = [rule for document in documents for rule in document.get("rules", [])]
-    # Whoever may delete Secrets, one or many, is answered with what would be deleted in a dry run.
-    assert [rule["verbs"] for rule in rules if {"secrets", "*"} & set(rule["resources"])] == [["create"]]
+    assert [rule for rule in rules if {"secrets", "*"} & set(rule["resources"])] == []
 
 
 def test_each_distinct_pod_is_rehearsed_once_and_quotas_are_held_to_the_largest_deployment() -> None:
@@ -39,7 +38,7 @@ def test_each_distinct_pod_is_rehearsed_once_and_quotas_are_held_to_the_largest_
     assert len([name for name in names if name.startswith("pair 0 source, origin 1 (cores=")]) == 2
     deployment = [each.job for each in planned[0]]
     asked = rehearsal.usage([*deployment, *objects.other_objects(NAMING)])
-    counts = {"pods": 3, "count/jobs.batch": 3, "secrets": 2, "configmaps": 2}
+    counts = {"pods": 3, "count/jobs.batch": 3, "configmaps": 1}
     assert counts.items() <= asked.items()
     quota = V1ResourceQuota.model_validate(
         {
@@ -49,17 +48,17 @@ def test_each_distinct_pod_is_rehearsed_once_and_quotas_are_held_to_the_largest_
                     "limits.memory": "1Gi",
                     "services": "0",
                     "count/networkpolicies.networking.k8s.io": "0",
-                    "secrets": "2",
+                    "configmaps": "2",
                 },
-                "used": {"pods": "1", "secrets": "1"},
+                "used": {"pods": "1", "configmaps": "2"},
             }
         }
     )
-    pods, memory, policies, secrets = rehearsal.exceeded(quota, asked)
+    pods, memory, policies, archives = rehearsal.exceeded(quota, asked)
     assert pods == "pods: 3 asked, 1 of 3 used"
     assert memory.startswith("limits.memory: ")
     assert policies == "count/networkpolicies.networking.k8s.io: 1 asked, 0 of 0 used"
-    assert secrets == "secrets: 2 asked, 1 of 2 used"
+    assert archives == "configmaps: 1 asked, 2 of 2 used"
     # Before a run, what others use now is no reason to refuse it.
     assert len(rehearsal.exceeded(quota, asked, used=False)) == 2
 
@@ -172,12 +171,12 @@ def test_a_dry_run_names_each_object_that_would_be_refused(server: PlayedApi) ->
     study = load({"sweep": "local", "testbed": "local"}, ROOT)
     naming = Naming.new("", "rehearsal", study.testbed)
     planned = rehearsal.distinct_jobs(rehearsal.planned_deployments(study, study.testbed.pairs, naming))
-    server.refuse = lambda path: 403 if path.endswith("/secrets") else None
+    server.refuse = lambda path: 403 if path.endswith("/configmaps") else None
     found = rehearsal.policies(server.cluster(), planned, naming, ["create networkpolicies"])
     statuses = {subject: finding.status for subject, finding in found.items()}
-    assert statuses.pop("Secret") == "failed"
+    assert statuses.pop("ConfigMap") == "failed"
     assert statuses.pop("NetworkPolicy") == "skipped"
-    assert set(statuses) == {"ConfigMap", *(each.subject for each in planned)}
+    assert set(statuses) == {each.subject for each in planned}
     assert set(statuses.values()) == {"ok"}
     assert all("dryRun=All" in path for verb, path, _ in server.asked if verb == "POST")
 

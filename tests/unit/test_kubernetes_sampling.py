@@ -68,8 +68,9 @@ class Pods:
     def _run(self, doing: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(doing, self._loop).result(60)
 
-    def sampler(self, interval: float) -> Sampler:
-        return Sampler([site.RemoteTargets(self, self.inbox, self.agents)], interval)  # type: ignore[arg-type]
+    def sampler(self, interval: float, longest: float = 60.0) -> Sampler:
+        targets = site.RemoteTargets(self, self.inbox, self.agents, longest)  # type: ignore[arg-type]
+        return Sampler([targets], interval)
 
     def ask(self, verb: str, /, **arguments: Any) -> Any:
         request = {"id": 0, "do": verb, "with": arguments}
@@ -115,6 +116,16 @@ def test_a_cell_begins_when_all_agents_have_begun(pods: Any) -> None:
     pods.wrong["dst2"] = GONE, 2
     with pods.sampler(0.3) as sampler:
         assert sampler.readings()
+
+
+def test_a_cell_ends_in_time_though_its_job_comes_long_after(
+    pods: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tpcsweep.measuring.looks.LONGEST_GAP", GAP)
+    with pods.sampler(0.01, longest=0.3) as sampler:
+        began = sampler.readings().began
+        time.sleep(1.0)
+    assert sampler.readings().ended - began == pytest.approx(0.3, abs=0.2)
 
 
 GONE_WORDS = r"counters: gone \(no reading from \d+\.\d s to \d+\.\d s of the cell\)"

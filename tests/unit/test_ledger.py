@@ -100,6 +100,16 @@ def test_a_false_cell_is_wrong(both: Results, key: str, change: Callable[[Any], 
     assert wrong.startswith(f"{FAR}: ") and said in wrong
 
 
+def test_a_cell_whose_path_carried_less_than_its_samples_say_is_right(both: Results) -> None:
+    """Buffers that filled before empty into the samples, and the counters of the path bound the throughput."""
+    content = files.parse_content(both.ledger.file(FAR).read_bytes())
+    carried = 0.9 * content["summary"]["throughput"]
+    for wire, wrong in ((carried, 0), (None, 1)):
+        content["summary"] |= {"throughput": carried, "wire_throughput": wire}
+        both.ledger.file(FAR).write_bytes(files.format_content(content))
+        assert len(both.ledger.wrong({})) == wrong
+
+
 DAMAGES = [fault for fault in FAULTS if fault.kind == "corrupt"]
 
 

@@ -12,9 +12,26 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.data.variables import LIMIT_REMEDIES, LIMITS, SAMPLES, SHARES, SOURCES, SUMMARY, TRANSFERS
+from tpcsweep.data.variables import (
+    LIMIT_REMEDIES,
+    LIMITS,
+    NONE_FOUND,
+    SAMPLES,
+    SHARES,
+    SOURCES,
+    SUMMARY,
+    TRANSFERS,
+    UNEXPLAINED,
+)
 from tpcsweep.measuring import limits
-from tpcsweep.measuring.limits import NONE_FOUND, attribute, binding, evidence, loss_rate, ramp_seconds
+from tpcsweep.measuring.limits import (
+    attribute,
+    binding,
+    evidence,
+    growth_seconds,
+    loss_rate,
+    ramp_seconds,
+)
 from tpcsweep.sweeps.parameters import Parameters
 
 from tests.support.workflow import ROOT
@@ -197,7 +214,7 @@ def test_shares_add_up_to_the_whole(
 
 
 def test_every_limit_and_figure_that_is_computed_is_in_the_tables() -> None:
-    assert set(SHARES) == set(LIMITS) == set(LIMIT_REMEDIES)
+    assert set(SHARES) == set(LIMITS) == set(LIMIT_REMEDIES) > {*UNEXPLAINED}
     assert all(LIMIT_REMEDIES.values())
     anything: dict[str, Any] = defaultdict(lambda: 1)
     samples = defaultdict(lambda: np.ones(COUNT))
@@ -254,6 +271,26 @@ def test_more_connections_leave_each_a_smaller_share_of_the_path_to_grow_to() ->
     # A window four times smaller takes two round trips less, but for the first one's part.
     assert ramp_seconds(one, 50.0) - ramp_seconds(four, 50.0) == pytest.approx(0.1, abs=0.01)
     assert ramp_seconds(both, 50.0) == ramp_seconds(four, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "growth"),
+    [
+        # 8 streams behind a shaper of 0.26 Gbit/s: a window of 0.16 MB is enough for 16 MiB in 4 s.
+        (4.1, 2.74 * 0.04),
+        (0.65, 8.03 * 0.04),
+        (0.6, 9.18 * 0.04),  # no time is left beyond handshakes and slow start
+        (math.nan, 9.18 * 0.04),  # no transfer ended
+    ],
+)
+def test_a_file_that_takes_long_needs_no_large_window(seconds: float, growth: float) -> None:
+    wanted = Parameters(streams=8, mtu=1500, file_size=2**24, tcp_buffer=2**26)
+    undeclared = wanted.model_copy(update={"bandwidth": math.nan})
+    assert growth_seconds(undeclared, 40.0, seconds) == pytest.approx(growth, rel=0.01)
+    declared = wanted.model_copy(update={"bandwidth": 0.26})
+    assert growth_seconds(declared, 40.0, seconds) == growth_seconds(declared, 40.0)
+    handshakes = ramp_seconds(undeclared, 40.0, seconds) - growth_seconds(undeclared, 40.0, seconds)
+    assert handshakes == pytest.approx(6 * 0.04)
 
 
 def test_the_page_says_how_often_the_limit_was_right_on_cells_that_the_rule_was_not_developed_on() -> None:

@@ -6,18 +6,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from bs4 import BeautifulSoup
+from tpcsweep.analysis import page_sections
 from tpcsweep.analysis.history.change_points import find_history, sentence
-from tpcsweep.analysis.links import handing_over
+from tpcsweep.analysis.links import handing_over, matrix_plots
 from tpcsweep.analysis.links.crossed_effects import mixed_model
+from tpcsweep.analysis.links.headline import headline
 from tpcsweep.analysis.links.link_rates import mesh_of
-from tpcsweep.analysis.links.sentences import sentences
-from tpcsweep.analysis.links.verdicts import MeshEffects, mesh_effects
+from tpcsweep.analysis.links.sentences import CRITERION, sentences
+from tpcsweep.pages.making import make_page
 from tpcsweep.sweeps.problems import ConfigurationError
 
 from tests.support import histories, meshes
@@ -33,16 +38,6 @@ WORLDS: dict[str, dict[str, Any]] = {
     "slow links": {"links": SLOW_LINKS},
     "a slow site and slow links, one of them to it": {"receives": {"S02": 0.4}, "links": SLOW_LINKS},
 }
-
-
-def found_in(made: xr.Dataset) -> MeshEffects:
-    return mesh_effects(mesh_of(made))
-
-
-def named(found: MeshEffects, verdict: str = "slow") -> set[tuple[str, str]]:
-    """Sites with their roles, and links, with a verdict."""
-    sites = {(site.role, site.site) for site in found.sites if site.verdict == verdict}
-    return sites | {(link.source, link.destination) for link in found.links if link.verdict == verdict}
 
 
 def test_the_mixed_model_is_that_of_the_whole_covariance() -> None:
@@ -77,19 +72,27 @@ def test_slow_sites_and_slow_paths_are_told_apart(world: str) -> None:
     built |= {("receives", site) for site in about.get("receives", {})} | {*about.get("links", {})}
     for seed in range(5):
         truth = meshes.truth(TWELVE, seed, site_spread=0.05, pair_spread=0.03, **about)
-        found = found_in(meshes.measured(truth.logs, TWELVE, seed))
-        assert named(found) == built, seed
+        found = meshes.found_in(meshes.measured(truth.logs, TWELVE, seed))
+        assert meshes.named(found) == built, seed
         for link in found.links:
             if link.verdict == "slow":
                 true = truth.pairs[TWELVE.index(link.source), TWELVE.index(link.destination)]
                 assert link.ratio_low <= np.exp(true) <= link.ratio_high
 
 
+@pytest.mark.parametrize("noise", [0.02, 0.1])
+def test_the_scatter_of_links_contains_their_noise(noise: float) -> None:
+    """The model's own variance of pairs is near zero where noise explains the scatter."""
+    truth = meshes.truth(TWELVE, 1, pair_spread=0.0)
+    found = meshes.found_in(meshes.measured(truth.logs, TWELVE, 1, streams={1: 1.0}, noise=noise, luck=0.0))
+    assert found.scatter == pytest.approx(noise, rel=0.25)
+
+
 def test_meshes_of_equal_sites_have_no_slow_one() -> None:
     false = 0
     for seed in range(40):
         truth = meshes.truth(SIX, seed, site_spread=0.0, pair_spread=0.0)
-        false += bool(named(found_in(meshes.measured(truth.logs, SIX, seed))))
+        false += bool(meshes.named(meshes.found_in(meshes.measured(truth.logs, SIX, seed))))
     assert false <= 5  # 5 % of meshes: 6 or more of 40 in one test of seventy
 
 
@@ -97,11 +100,41 @@ def test_a_statement_has_ratio_interval_and_limit() -> None:
     truth = meshes.truth(TWELVE, 3, receives={"S02": 0.4}, links={("S01", "S03"): 0.3}, site_spread=0.05)
     limit = np.full((12, 12), "bandwidth", object)
     limit[:, 1] = "cpu_destination"
-    site, link, method, *more = sentences(found_in(meshes.measured(truth.logs, TWELVE, 3, limit=limit)))
+    site, link, method, *more = sentences(
+        meshes.found_in(meshes.measured(truth.logs, TWELVE, 3, limit=limit))
+    )
     assert site.startswith("Site S02 receives 0.") and "times what the others receive (" in site
     assert site.endswith("over 11 links; the destination's CPU limits 11 of them.")
     assert link.startswith("S01 → S03 alone is slow: ") and link.endswith("; limit: the path's bandwidth.")
-    assert method.startswith("Links scatter by ") and not more
+    assert method.startswith("Links scatter by about ") and method.endswith(CRITERION) and not more
+    assert CRITERION.startswith("Slow: 0.8 times the others or less; fast: 1.25 times or more")
+
+
+def test_the_answer_of_a_mesh_has_its_slow_sites_and_links_and_counts_the_others() -> None:
+    truth = meshes.truth(TWELVE, 3, receives={"S02": 0.4}, links={("S01", "S03"): 0.3}, site_spread=0.05)
+    made = meshes.measured(truth.logs, TWELVE, 3, missing=[("S05", "S06")])
+    assert re.fullmatch(
+        r"Site S02 receives 0\.\d+ times what the others receive \(0\.\d+ to 0\.\d+\): "
+        r"the path's bandwidth limits it\. "
+        r"S01 → S03 alone is slow: 0\.\d+ times the expectation \(0\.\d+ to 0\.\d+\)\. "
+        r"119 of 132 links are within chance of the expectation, 12 slow or fast, or of such a site, "
+        r"1 without a usable measurement\. " + re.escape(CRITERION),
+        headline(meshes.found_in(made)),
+    )
+    slow = {(site, "S02"): 0.2 for site in TWELVE[2:7]}
+    truth = meshes.truth(TWELVE, 3, links=slow, site_spread=0.0, pair_spread=0.02)
+    text = headline(meshes.found_in(meshes.measured(truth.logs, TWELVE, 3)))
+    assert (
+        text.count("→") == 3
+        and "2 further links are slow. 127 of 132 links are within chance of the expectation, 5 slow or fast"
+        in text
+    )
+    equal = meshes.truth(SIX, 3, site_spread=0.0, pair_spread=0.0)
+    assert headline(meshes.found_in(meshes.measured(equal.logs, SIX, 3))) == (
+        f"No site or link is slow or fast: all 30 links are within chance of the expectation. {CRITERION}"
+    )
+    two = meshes.measured(equal.logs, SIX, 3).sel(source=["S01"], destination=["S02"])
+    assert headline(meshes.found_in(two)) == ""
 
 
 def test_a_far_site_is_not_called_slow_for_its_window() -> None:
@@ -111,21 +144,27 @@ def test_a_far_site_is_not_called_slow_for_its_window() -> None:
     np.fill_diagonal(logs, np.nan)
     limit = np.where(rtt > 20, "window", "bandwidth").astype(object)
     made = meshes.measured(logs, TWELVE, 0, limit=limit)
-    found = found_in(made)
-    assert named(found, "window") == {("sends", "S05"), ("receives", "S05")} and not named(found)
+    found = meshes.found_in(made)
+    assert meshes.named(found, "window") == {("sends", "S05"), ("receives", "S05")} and not meshes.named(
+        found
+    )
     text = sentences(found)[0]
     assert "TCP's window limits 11 of them" in text and "not called slow" in text
-    known = found_in(meshes.measured(logs, TWELVE, 0, limit=limit, rtt=rtt))
-    assert not named(known) and not named(known, "window")  # its RTT explains its throughput
+    known = meshes.found_in(meshes.measured(logs, TWELVE, 0, limit=limit, rtt=rtt))
+    assert not meshes.named(known) and not meshes.named(known, "window")  # its RTT explains its throughput
     assert known.rtt_from < 30
-    assert "after the fall of the throughput with RTTs above" in sentences(known)[-1]
+    [(begins, share, farthest)] = re.findall(
+        r"after the fall of the throughput with RTTs above ([\d.]+) ms, to ([\d.]+) times at ([\d.]+) ms",
+        sentences(known)[-1],
+    )
+    assert 0 < float(share) < 1 and float(begins) < float(farthest)
 
 
 def test_the_unknown_is_named() -> None:
     groups = [(one, other) for one in SIX for other in SIX if (one in SIX[:4]) != (other in SIX[:4])]
     lost = [("S01", other) for other in SIX[1:3]]
     truth = meshes.truth(SIX, 1)
-    found = found_in(meshes.measured(truth.logs, SIX, 1, missing=[*groups, *lost]))
+    found = meshes.found_in(meshes.measured(truth.logs, SIX, 1, missing=[*groups, *lost]))
     text = " ".join(sentences(found))
     assert "One link cannot tell a slow site from a slow path: S01, S05, S06 send on one link" in text
     assert "S01, S02, S03, S04" in text and "Groups of links without a common site" in text
@@ -135,8 +174,8 @@ def test_the_unknown_is_named() -> None:
 def test_one_source_has_slow_links_and_no_slow_site() -> None:
     truth = meshes.truth(TWELVE, 2, links={("S01", "S04"): 0.3}, site_spread=0.05)
     made = meshes.measured(truth.logs, TWELVE, 2).sel(source=["S01"])
-    found = found_in(made)
-    assert named(found) == {("S01", "S04")}
+    found = meshes.found_in(made)
+    assert meshes.named(found) == {("S01", "S04")}
     assert sentences(found)[0].startswith("S01 → S04 is slow, S04 or the path: ")
 
 
@@ -150,13 +189,12 @@ def mesh_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("count", [6, 50])
 def test_the_matrix_names_sites_links_and_limits(count: int, tmp_path: Path) -> None:
-    from tpcsweep.analysis.links.matrix_plots import matrix
     from tpcsweep.pages.figures import write_figure
 
     sites = meshes.names(count)
     truth = meshes.truth(sites, 0, receives={"S02": 0.4}, links={("S04", "S05"): 0.2}, site_spread=0.03)
     made = meshes.measured(truth.logs, sites, 0, missing=[("S01", "S03")])
-    drawn = matrix(made)
+    drawn = matrix_plots.matrix(made)
     write_figure(drawn, tmp_path / "matrix.png")
     [axes, *_] = drawn.axes
     assert [text.get_text() for text in axes.get_xticklabels()][1] == "S02 ▼"
@@ -166,14 +204,71 @@ def test_the_matrix_names_sites_links_and_limits(count: int, tmp_path: Path) -> 
     assert len(axes.texts) == (3 * (count * (count - 1) - 1) if count == 6 else 0)
 
 
-def test_the_page_of_a_mesh_starts_with_its_links(mesh_file: Path, tmp_path: Path) -> None:
+def test_the_page_of_a_mesh_starts_with_its_answer(mesh_file: Path, tmp_path: Path) -> None:
     goals = tmp_path / "goals.csv"
     goals.write_text("source,destination,Gbit/s\nS01,S03,1\nS01,S02,1.5\n")
     done = tpcsweep("page", mesh_file, "-o", tmp_path / "page.html", "--goals", goals)
     assert done.exit_code == 0, done.output
-    page = (tmp_path / "page.html").read_text()
-    assert "Site S02 receives 0." in page and "2 goals: 1 reached, 1 not reached." in page
+    page = BeautifulSoup((tmp_path / "page.html").read_text(), "html.parser")
+    first, limit = [answer.get_text() for answer in page.select(".answer")]
+    assert first.startswith("Site S02 receives 0.") and first.endswith("2 goals: 1 reached, 1 not reached.")
+    assert "limits" in limit
+    assert [head.get_text() for head in page.select("section > h2[id^=h-]")][:3] == [
+        "Links",
+        "Goals",
+        "Findings",
+    ]
     assert tpcsweep("figure", mesh_file, "--kind", "matrix", "-o", tmp_path / "m.svg").exit_code == 0
+
+
+def test_a_page_made_by_hand_has_the_goals_of_the_run(mesh_file: Path, tmp_path: Path) -> None:
+    """A run keeps them next to the dataset; those of the option come first, and a run without goals forgets them."""
+    dataset, table, other = tmp_path / "mesh/dataset.nc", tmp_path / "table.csv", tmp_path / "other.csv"
+    dataset.parent.mkdir()
+    shutil.copy(mesh_file, dataset)
+    table.write_text("source,destination,Gbit/s\nS01,S03,1\n")
+    other.write_text("source,destination,Gbit/s\nS01,S02,9\n")
+    page_sections.keep_goals([str(table)], dataset)
+    make_page(dataset, dataset.with_name("index.html"), analyses=page_sections.SECTIONS)
+    by_run, by_hand = dataset.with_name("index.html").read_text(), dataset.with_name("hand.html")
+    table.unlink()  # the results alone are enough
+    assert tpcsweep("page", dataset.parent, "-o", by_hand).exit_code == 0
+    assert by_hand.read_text() == by_run and "1 goal: 1 reached." in by_run
+    assert tpcsweep("page", dataset.parent, "-o", by_hand, "--goals", other).exit_code == 0
+    assert "1 goal: 1 not reached." in by_hand.read_text()
+    page_sections.keep_goals([], dataset)
+    assert tpcsweep("page", dataset.parent, "-o", by_hand).exit_code == 0
+    assert "h-goals" not in by_hand.read_text()
+
+
+def test_a_page_without_the_models_starts_with_what_limits(
+    mesh_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_sections, "missing_extras", lambda names: names)
+    make_page(mesh_file, tmp_path / "page.html", analyses=page_sections.SECTIONS)
+    page = BeautifulSoup((tmp_path / "page.html").read_text(), "html.parser")
+    [answer] = page.select(".answer")
+    assert "limits" in answer.get_text()
+    assert page.find(id="h-findings") and not page.find(id="h-links")
+
+
+def test_a_page_counts_the_cells_of_links_and_knows_that_they_have_rtts(tmp_path: Path) -> None:
+    """Of the grid of 6 × 6 sites, those of a site with itself are no cells."""
+    truth, rtt = meshes.truth(SIX, 0), np.full((6, 6), 20.0)
+    file = meshes.folded(tmp_path, meshes.measured(truth.logs, SIX, 0, missing=[("S01", "S03")], rtt=rtt))
+    with xr.open_dataset(file) as summary:
+        same = summary["source"] == summary["destination"]
+        excluded = np.flatnonzero(same.broadcast_like(summary["status"]).transpose(*summary["status"].dims))
+    rewrite(file, lambda summary: summary.assign_attrs(excluded=excluded).assign_coords(rtt=np.nan))
+    done = tpcsweep("page", file, "-o", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text()
+    assert re.findall(r"\d+ cells: [^.<]*", page) == [
+        "60 cells: 58 without warnings, 2 failed",
+        "60 cells: 2 failed",
+    ]
+    assert "not declared" not in page
+    assert re.search(r"rtt: needed [^;]*; the dataset has none set: its pairs have ", page)
 
 
 @pytest.mark.parametrize(
@@ -345,6 +440,7 @@ def test_a_link_without_measurement_and_rtt_is_left_out_and_named(mesh_file: Pat
         (("--format", "fts"), "needs --names FILE.csv"),
         (("--format", "csv", "--streams", "4"), "only with --rtt and --bandwidth, not streams"),
         (("--names", "STORAGES"), "use --recommend --format with RESULTS of a mesh"),
+        ((), "source and destination: given nothing, allowed: a link of the mesh, such as source S01 and"),
     ],
 )
 def test_errors_of_settings_name_the_option(

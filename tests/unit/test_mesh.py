@@ -4,11 +4,15 @@
 import itertools
 import json
 import math
+import multiprocessing
+import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,6 +165,30 @@ def test_a_wrong_mesh_is_refused_by_name(tmp_path: Path, changes: dict[str, Any]
     with pytest.raises(ConfigurationError) as error:
         study(tmp_path, mesh_of(3) | changes)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("source,destination,Gbit/s\nS0,S1,1\n", ""),
+        (
+            "source,destination,Gbit/s\nS0,S9,1\n",
+            "line 2: given destination 'S9', allowed: one of S0, S1, S2",
+        ),
+        (None, "goals: given '"),
+    ],
+)
+def test_a_table_of_goals_is_read_before_anything_is_measured(
+    tmp_path: Path, table: str | None, words: str
+) -> None:
+    file = tmp_path / "goals.csv"
+    if table is not None:
+        file.write_text(table)
+    made = study(tmp_path, mesh_of(3, goals=str(file)))
+    assert words in "\n".join(map(str, support.check(made)))
+    assert bool(support.check(made)) == bool(words)
+    found = Studies({"sweep": "links", "testbed": "mine", "results": str(made.results)}, tmp_path)
+    assert found.goals(SimpleNamespace(study=made.folder.name)) == [str(file)]
 
 
 def test_limits_of_a_site_hold_for_all_its_links(tmp_path: Path) -> None:
@@ -329,23 +357,43 @@ def test_a_site_that_fails_three_times_is_left_out_and_named(
     links = Links(
         tmp_path,
         monkeypatch,
-        lambda *ends: ("refused", ["S2"] if asked else []) if "S2" in ends else None,
+        lambda *ends: ("refused", {"S2": "its own fault"} if asked else {}) if "S2" in ends else None,
     )
     measure_mesh(mesh, mesh.folder / "logs/rounds.log")
     tried = [one for one in links.times if "S2" in one[:2]]
     assert len(tried) == MOST_FAILURES
     assert len(links.times) == 20 + MOST_FAILURES
     why = "links: site S2 is left out, as 3 of its links in a row failed, the last one "
-    assert capfd.readouterr().err.count(why) == 1
+    named = capfd.readouterr().err
+    assert named.count(why) == 1
+    assert named.count(": its own fault" if asked else ": refused") == 1
     reasons = Counter(
         str(cell_files.unmeasured_reason(mesh.cell_file(cell))).split(",")[0] for cell in mesh.grid.cells
     )
     assert reasons == {"played": 20 + MOST_FAILURES, "site S2 is left out": 10 - MOST_FAILURES}
 
 
+def test_a_signal_ends_a_mesh_also_while_it_starts_a_process(
+    mesh: SweepStudy, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """The kernel sends it when kill -9 ends Snakemake; Python ignores exceptions in hooks of fork(2)."""
+    links = Links(tmp_path, monkeypatch, lambda *_: None)
+
+    def measured() -> None:
+        forks = itertools.count(1)
+        os.register_at_fork(after_in_parent=lambda: next(forks) == 3 and signal.raise_signal(signal.SIGTERM))
+        measure_mesh(mesh, mesh.folder / "logs/rounds.log")
+
+    job = multiprocessing.get_context("fork").Process(target=measured)
+    job.start()
+    job.join()
+    assert job.exitcode == 128 + signal.SIGTERM
+    assert len(links.times) <= 3
+
+
 def test_a_budget_that_is_spent_is_no_failure_of_sites(mesh: SweepStudy, monkeypatch: Patch) -> None:
     monkeypatch.setattr(
-        meshes, "_measure_link", lambda *args: args[3].send((Ending(False, "budget", True), []))
+        meshes, "_measure_link", lambda *args: args[3].send((Ending(False, "budget", True), {}))
     )
     monkeypatch.setattr(kinds.load_testbed("endpoints"), "pause", lambda *_: 0.0)
     measure_mesh(mesh, log := mesh.folder / "logs/rounds.log")
@@ -362,6 +410,25 @@ def test_a_site_that_asks_for_a_pause_holds_its_own_links_only(
     measure_mesh(mesh, mesh.folder / "logs/rounds.log")
     ordered = sorted(links.times, key=lambda one: one[2])
     assert ["S2" in one[:2] for one in ordered] == [False] * 20 + [True] * 10
+
+
+def test_status_has_a_line_for_each_bad_site_and_for_each_shared_reason(mesh: SweepStudy) -> None:
+    left, out = "left to a later run", "site S2 is left out, as 3 of its links in a row failed"
+    reasons = {("S0", "S1"): left, ("S4", "S5"): left, ("S3", "S0"): "S0 asks for a pause"}
+    others = [name for name in names(6) if name != "S2"]
+    reasons |= {link: out for other in others for link in (("S2", other), (other, "S2"))}
+    reasons["S0", "S2"] = "no certificate"
+    holes = [
+        {"deployment": path, "cells": [cell.path for cell in cells], "why": reasons[link]}
+        for path, cells in mesh.grid.deployments.items()
+        if (link := (cells[0].parameters.source, cells[0].parameters.destination)) in reasons
+    ]
+    (mesh.folder / "not_measured.json").write_text(json.dumps(holes))
+    assert sorted(status.hole_lines(mesh)) == [
+        f"2 links: 2 cells not measured: {left}",
+        f"site S2, 10 links: 10 cells not measured: {out} (and 1 other reason)",
+        "source=S3/destination=S0: 1 cell not measured: S0 asks for a pause",
+    ]
 
 
 def test_a_mesh_is_one_job_of_all_its_cells(mesh: SweepStudy, tmp_path: Path) -> None:

@@ -22,7 +22,16 @@ from tpcsweep.analysis.models import model_plots as draw
 from tpcsweep.analysis.models.choice import Choice, choose, cross_validate, make_folds
 from tpcsweep.analysis.models.fit import Fit, fit
 from tpcsweep.analysis.models.formulas import MODELS
-from tpcsweep.analysis.models.learned import LEARNED, Learned, Learner, fit_lookup, fit_process, fit_table
+from tpcsweep.analysis.models.learned import (
+    LEARNED,
+    Kernel,
+    Learned,
+    Learner,
+    Trained,
+    fit_lookup,
+    fit_process,
+    fit_table,
+)
 from tpcsweep.analysis.models.observations import Observations, observe, value_classes
 from tpcsweep.analysis.models.predictor import BAND, Scatter
 from tpcsweep.analysis.models.saved_fits import SavedError, read_fits, save_fits
@@ -108,17 +117,17 @@ def test_rtts_below_a_tenth_of_a_millisecond_are_noise() -> None:
 def test_what_is_left_out_is_not_seen() -> None:
     observations = made("window")
     folds = make_folds(observations)
-    table = cross_validate(lambda train, test: np.full(len(test), len(train)), observations, folds)
+    table = cross_validate(lambda train, test: np.full(len(test), len(train)), folds, observations)
     seen = [len(observations) - fold.test.sum() for fold in folds]
     assert table["predicted"].tolist() == np.repeat(seen, [fold.test.sum() for fold in folds]).tolist()
     assert (table["measured"].to_numpy() == observations.throughput[table["row"]]).all()
 
 
 def test_a_model_that_cannot_be_fitted_somewhere_is_named_and_has_no_score() -> None:
-    def train(some: Observations) -> Any:
+    def train(some: Observations, _kernel: Kernel | None) -> Trained:
         if 0.0 not in set(some.frame["rtt"]):
             raise ValueError("no LAN")
-        return lambda cells: (np.zeros(len(cells)), np.ones(len(cells)))
+        return Trained(lambda cells: (np.zeros(len(cells)), np.ones(len(cells))))
 
     learned = {"learner": Learner("learner", "", train)}
     choice = choose({"constant": MODELS["constant"]}, made("window"), {}, learned=learned)
@@ -182,6 +191,21 @@ def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
     assert best.name == choice.best
     # The file and the cells are all that it takes.
     assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
+
+
+def test_saved_processes_and_tables_predict_as_when_they_were_saved(tmp_path: Path) -> None:
+    axes = {"rtt": np.geomspace(2, 160, 8), "streams": STREAMS[::3], "origins": [1, 2]}
+    observations = observe(measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.05))
+    learned = {name: learner(observations) for name, learner in LEARNED.items()}
+    kept = {name: one.to_dict() for name, one in learned.items()}
+    save_fits(tmp_path / "models.json", observations.label, {}, Choice(), learned=kept)
+    saved = read_fits(tmp_path / "models.json").learned
+    points = observations.frame.iloc[::3]
+    for name, before in learned.items():
+        again = LEARNED[name].again(observations, saved[name])
+        assert again.estimate(points) == pytest.approx(before.estimate(points), rel=0.02), name
+        assert again.draws(points) == pytest.approx(before.draws(points), rel=0.03), name
+        assert again.domain == before.domain
 
 
 def test_where_there_are_several_runs_a_left_out_run_judges() -> None:

@@ -66,9 +66,9 @@ LOST = ("c", "failed", 9.0, ["disturbed"])
 @pytest.mark.parametrize(
     ("ended", "skipped", "more", "line"),
     [
-        ([GOOD], 0, 0, r"1 cell, 1\.5 to 1\.5 Gbit/s, \d+ s · 1/1 cells"),
+        ([GOOD], 0, 0, r"1 cell, 1\.5 Gbit/s, \d+ s · 1/1 cells"),
         # A second measurement of a cell replaces the first.
-        ([("a", "failed", None, []), GOOD], 0, 0, r"1 cell, 1\.5 to 1\.5 Gbit/s, \d+ s · 1/1 cells"),
+        ([("a", "failed", None, []), GOOD], 0, 0, r"1 cell, 1\.5 Gbit/s, \d+ s · 1/1 cells"),
         ([GOOD, NOTED], 0, 3, r"2 cells, 0\.5 to 1\.5 Gbit/s, \d+ s · 2/5 cells, about \d+ (s|min) left"),
         ([LOST], 2, 0, r"3 cells, 1 failed, 2 not measured, 1 machine disturbed, \d+ s · 3/3 cells"),
     ],

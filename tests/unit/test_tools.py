@@ -168,12 +168,12 @@ def test_failures_keep_the_messages_of_the_tools(tool: str, code: int, output: s
     assert str(PROGRAMS[tool].failure(code, "")).endswith("no message")
 
 
-SUMMED = "success: Created\n\nHTTP status 201\nHTTP/1.1 200 OK\r\nDigest: md5=aa\r\n\r\n"
+SUMMED = "success: Created\n\nHTTP status 201\nHTTP/1.1 307 Moved\r\nDigest: md5=aa\r\n\r\n"
 """The output of curl up to the headers of the source, which begin with those of a redirection."""
 
 
 @pytest.mark.parametrize(
-    ("source", "destination", "said"),
+    ("source", "destination", "expected"),
     [
         ("adler32=0a1b2c3d", "ADLER32=a1b2c3d", None),
         ("md5=CY9rzUYh03PK3k6DJie09g==", "md5=098f6bcd4621d373cade4e832627b4f6", None),
@@ -181,25 +181,30 @@ SUMMED = "success: Created\n\nHTTP status 201\nHTTP/1.1 200 OK\r\nDigest: md5=aa
         ("adler32=1", "adler32=2", "adler32 differs: the source has 00000001, and the destination 00000002"),
         ("", "adler32=2", "adler32 not verified: the source reports none"),
         ("adler32=1", "md5=2", "adler32 not verified: the destination reports none"),
+        ("adler32=1", "HTTP 500", "adler32 not verified: the destination answers HTTP 500"),
     ],
 )
 def test_checksums_that_do_not_match_fail_a_transfer(
-    secrets: Path, source: str, destination: str, said: str | None
+    secrets: Path, source: str, destination: str, expected: str | None
 ) -> None:
     checksum = source.partition("=")[0] or "adler32"
-    lines = [f"Digest: {digest}\r\n\r\n" for digest in (source, destination)]
-    ends = [f"{line}\nchecksum {checksum} of {end}\n" for line, end in zip(lines, PLACES, strict=True)]
+    digests = dict(zip(PLACES, (source, destination), strict=True))
+    statuses = {
+        end: digest.removeprefix("HTTP ") if " " in digest else "200" for end, digest in digests.items()
+    }
+    heads = {end: f"HTTP/1.1 {statuses[end]} A\r\nDigest: {digests[end]}\r\n" for end in PLACES}
+    ends = [f"{heads[end]}\r\n\nchecksum {checksum} of {end}: HTTP {statuses[end]}\n" for end in PLACES]
     reason = PROGRAMS["curl"].failure(0, SUMMED + "".join(ends))
-    assert reason == said
+    assert reason == expected
 
     def answer(first: str) -> bytes:
         if not first.startswith("HEAD"):
             return DONE
-        line = lines["source" not in first]
-        return f"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{line}".encode()
+        end = "source" if "source" in first else "destination"
+        return f"{heads[end]}Content-Length: 5\r\n\r\n".encode()
 
     ended, server = copies(secrets, answer, count=2, checksum=checksum)
-    assert ended == [said] * 2
+    assert ended == [expected] * 2
     assert [first.split()[0] for first, _ in server.asked].count("HEAD") == 4
     assert server.copies[0][1]["RequireChecksumVerification"] == "true"
     wanted = {headers["Want-Digest"] for first, headers in server.asked if first.startswith("HEAD")}

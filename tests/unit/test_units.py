@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
-from tpcsweep.common.numbers import between, plain, short
+from tpcsweep.common.numbers import between, interval_ends, plain, short
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.problems import quoted
 from tpcsweep.sweeps.units import Dimension, Quantity, UnitError, canonical, parse, show
@@ -154,7 +154,22 @@ def test_the_schema_of_a_quantity_agrees_with_its_validator(kind: Quantity, valu
 )
 def test_numbers_are_as_people_read_them(value: float, shown: str, exact: str) -> None:
     assert (short(value), plain(value)) == (shown, exact)
-    assert between(value, 2) == f"{shown} to 2"
+    assert between(value, value) == shown
+
+
+@given(st.floats(1e-3, 1e4), st.floats(1e-4, 0.9))
+def test_ends_of_an_interval_have_digits_by_its_width(middle: float, share: float) -> None:
+    low, high = middle * (1 - share), middle * (1 + share)
+    ends = [float(text) for text in interval_ends(low, high)]
+    assert ends == pytest.approx([low, high], abs=0.15 * middle * share)
+    assert ends[0] < ends[1]
+    digits = max(len(text.replace(".", "").strip("0")) for text in interval_ends(low, high))
+    assert digits <= max(2, -np.log10(share) + 3, np.log10(high) + 1)
+
+
+@given(st.floats(1e-3, 1e4), st.integers(1, 20))
+def test_ends_that_differ_by_rounding_errors_alone_are_one_number(value: float, steps: int) -> None:
+    assert between(value, value * (1 + steps * 2.0**-52)) == short(value)
 
 
 @given(st.floats(-1e300, 1e300), st.integers(1, 9))

@@ -18,7 +18,7 @@ for group in STUDIES.deployment_groups:
                 )
             ),
         log:
-            f"<results>/{group.folder}/logs/{{deployment}}/commands.log",
+            f"<results>/{group.log}",
         wildcard_constraints:
             deployment=group.pattern,
         priority: group.priority

@@ -22,6 +22,7 @@ rule page:
         dataset="<results>/{study}/dataset.nc",
         claims="<results>/{study}/claims.json",
         models="<results>/{study}/models.json",
+        goals=STUDIES.goals,
         # The page links existing files only.
         notebooks=expand(
             "<results>/{study}/notebooks/{notebook}.html",

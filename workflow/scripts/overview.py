@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from tpcsweep.pages import making
+from tpcsweep.running import overview
 from tpcsweep.running.studies import exit_on_errors
 
 with exit_on_errors(snakemake.log[0]):
-    making.make_overview(Path(snakemake.output.page))
+    overview.list_sweeps(Path(snakemake.output.page).parent)

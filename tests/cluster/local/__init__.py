@@ -86,6 +86,10 @@ class Cluster:
         """Kill the API server, start it again after `down_for` seconds, and wait until it is ready."""
         self._ask("restart_api_server", down_for=down_for)
 
+    def freeze_api_server(self, seconds: float) -> None:
+        """Let the API server answer nobody for some seconds; after some 30 it takes its nodes for gone."""
+        self._ask("freeze_api_server", seconds=seconds)
+
     def play_nodes(self, count: int) -> None:
         """Let kwok play so many nodes more, and wait until they are Ready; only without nodes of its own."""
         self._ask("play_nodes", count=count)

@@ -288,6 +288,14 @@ class World:
         time.sleep(down_for)
         self.start_api_server()
 
+    def do_freeze_api_server(self, seconds: float) -> None:
+        process = self.programs["kube-apiserver"]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            process.send_signal(signal.SIGCONT)
+
     def do_play_nodes(self, count: int) -> None:
         if self.settings.nodes:
             raise WorldError("a cluster with nodes plays none: its controllers would take them for gone")

@@ -10,7 +10,10 @@ effects on throughput have half of the level.
 A sweep with design: screening has an effect for each setting: the mean of its runs with the second value over that of
 its runs with the first one, in each block.
 
-Counts of retransmits may be zero: half a segment is added (F. J. Anscombe, Biometrika 43, 1956).
+Counts of retransmits may be zero: half a segment is added (F. J. Anscombe, Biometrika 43, 1956). Where counts are
+small that half makes the ratio: without any retransmit it is the ratio of the Gbit. Cells with the same value and the
+same place on other axes are therefore compared only if both sides have FEWEST_SEGMENTS on average, where the half is
+a tenth of the count or less.
 """
 
 import itertools
@@ -27,9 +30,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tpcsweep.analysis.holm import holm
-from tpcsweep.common.numbers import CONFIDENCE, counted, plain
+from tpcsweep.common.numbers import CONFIDENCE, counted, plain, short
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import SIMULATED
+from tpcsweep.data.redirectors import redirected, redirector_words
 from tpcsweep.data.tables import observations
 from tpcsweep.sweeps.designs import SCREENING, compared_axes, screening_runs
 from tpcsweep.sweeps.parameters import Parameters, name_text, value_text
@@ -37,11 +41,12 @@ from tpcsweep.sweeps.problems import refused, suggest
 from tpcsweep.sweeps.sweep import REPETITION
 
 FEWEST_BLOCKS = 2
+FEWEST_SEGMENTS = 5  # retransmitted in a cell, on average
 POWER = 0.8
 """Probability with which the stated number of further blocks decides, if the effect and its scatter are as found."""
 MOST_BLOCKS = 1000  # a larger number of blocks is not stated
 THROUGHPUT = "throughput"
-MEASURES = {THROUGHPUT: "throughput", "cpu": "CPU per Gbit", "retransmits": "retransmits per Gbit"}
+MEASURES = {THROUGHPUT: "throughput", "cpu": "servers' CPU per Gbit", "retransmits": "retransmits per Gbit"}
 
 Floats = NDArray[np.float64]
 Verdict = Literal["gain", "less", "undecided"]
@@ -57,6 +62,7 @@ class Row:
     axis: str  # "" for all cells
     at: str  # the value of `axis`
     measure: str  # key of MEASURES
+    also: str  # words for a redirector that the value adds or removes, or ""
     ratio: float
     low: float
     high: float
@@ -93,6 +99,7 @@ class _Test(NamedTuple):
     axis: str
     at: str
     measure: str
+    also: str
     effects: Floats
     tested: Floats
 
@@ -126,11 +133,13 @@ def block_effects(
             value=rows[name].map(partial(value_text, name)),
             point=rows[others].apply(tuple, axis=1) if others else [()] * len(rows),
         )
+        ours["mean_segments"] = ours.groupby(["value", "point"])["segments"].transform("mean")
         found, unused = _of_setting(ours, (name, first), others, len(factors) if name in factors else 0)
         tests += found
         notes += unused
     if not any(test.measure == THROUGHPUT for test in tests):
         raise refused("repetitions", "fewer than two blocks with both values", "2 blocks or more")
+    notes = [*dict.fromkeys(notes)]  # settings of a design share their cells
     if factors:
         notes += aliased(factors)
     return BlockEffects(references, at_least, _judged(tests, at_least), notes)
@@ -177,12 +186,19 @@ def verdict_text(row: Row, at_least: float) -> str:
     wanted = f"{plain(100 * at_least)} %"
     if row.verdict is None:
         return "differs" if row.differs else "no difference found"
+    if row.verdict == "less" and row.high < 1:
+        return loss_text(row)
     if row.verdict != "undecided":
-        less = f"less than {wanted}" + (": a loss" if row.high < 1 else "")
-        return f"gain of at least {wanted}" if row.verdict == "gain" else less
+        return f"gain of at least {wanted}" if row.verdict == "gain" else f"less than {wanted}"
     further = row.further_blocks
     more = f"over {MOST_BLOCKS} more blocks" if further is None else counted(further, "more block")
-    return f"undecided for all rows together: {more} would decide"
+    return f"undecided after correction: {more} would decide"
+
+
+def loss_text(row: Row) -> str:
+    """Describe a ratio below 1 as a loss in percent, with its interval."""
+    loss, low, high = (short(100 * (1 - each), 2) for each in (row.ratio, row.high, row.low))
+    return f"a loss of {loss} % ({low} to {high})"
 
 
 def _reference(rows: pd.DataFrame, setting: str, reference: str | None) -> str:
@@ -198,21 +214,43 @@ def _of_setting(
     rows: pd.DataFrame, setting: tuple[str, str], others: list[str], factors: int
 ) -> tuple[list[_Test], list[str]]:
     """Return the tests of a setting with its reference, and notes; `factors` is the size of a design, or 0."""
-    tests, notes = list[_Test](), list[str]()
+    tests, notes = list[_Test](), [*_few_segments(rows)]
     values = [value for value in dict.fromkeys(rows["value"]) if value != setting[1]]
     for value, measure in itertools.product(values, MEASURES):
         if factors:
             table = _contrasts(rows, value, measure, len(screening_runs(factors)))
         else:
             table = _log_ratios(rows, value, setting[1], measure)
+        if measure == "retransmits":
+            of_both = rows[rows["value"].isin([value, setting[1]])]
+            table = table.loc[of_both.groupby("point")["mean_segments"].min() >= FEWEST_SEGMENTS]
         complete = _complete(table)
-        if len(complete.columns) < FEWEST_BLOCKS:
+        if complete.empty or len(complete.columns) < FEWEST_BLOCKS:
             continue
         if measure == THROUGHPUT and complete.shape != table.shape:
             unused = f"{table.size - complete.size} of {table.size} pairs"
             notes.append(f"{setting[0]} {value}: {unused} are in blocks or cells with gaps, and not used")
-        tests += _tests(complete, (*setting, value), measure, others)
+        behind = [_redirected(rows, side, complete.index) for side in (value, setting[1])]
+        tests += _tests(complete, (*setting, value), measure, others, np.array(behind))
     return tests, notes
+
+
+def _redirected(rows: pd.DataFrame, value: str, points: pd.Index) -> list[bool]:
+    """Return whether clients of a value's cells contact a redirector, for each of some points."""
+    ours = rows[rows["value"] == value]
+    known = dict(zip(ours["point"], ours["redirected"], strict=True))
+    return [known.get(point, False) for point in points]
+
+
+def _few_segments(rows: pd.DataFrame) -> Iterator[str]:
+    """Count the retransmits of the cells that have too few for a ratio."""
+    few = rows[rows["segments"].notna() & (rows["mean_segments"] < FEWEST_SEGMENTS)]
+    if few.empty:
+        return
+    values = [*dict.fromkeys(few["value"])]
+    of = f" of {', '.join(values)}" if len(values) < rows["value"].nunique() else ""
+    segments = counted(int(few["segments"].sum()), "segment")
+    yield f"retransmits: {segments} in {counted(len(few), 'cell')}{of}, too few to compare"
 
 
 def _rows(summary: xr.Dataset, setting: str | None) -> tuple[pd.DataFrame, list[str]]:
@@ -228,7 +266,9 @@ def _rows(summary: xr.Dataset, setting: str | None) -> tuple[pd.DataFrame, list[
         fix = "a sweep with order: blocks, because repetitions of one deployment apply its setting once"
         raise refused("repeat", "cells", fix)
     also = ("source_cpu", "destination_cpu", "retransmits", "duration")
-    rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=also)
+    rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=also).assign(
+        redirected=redirected(summary)
+    )
     rows = rows[(rows["reason"] == "") & (rows["throughput"] > 0)]
     with np.errstate(divide="ignore", invalid="ignore"):
         gbit = rows["throughput"] * rows["duration"]
@@ -238,7 +278,7 @@ def _rows(summary: xr.Dataset, setting: str | None) -> tuple[pd.DataFrame, list[
             "retransmits": (rows["retransmits"] + 0.5) / gbit,
         }
         logs = {name: np.log(values.where(values > 0)) for name, values in measures.items()}
-    return rows.assign(block=rows[REPETITION], **logs), axes
+    return rows.assign(block=rows[REPETITION], segments=rows["retransmits"], **logs), axes
 
 
 def _log_ratios(rows: pd.DataFrame, value: str, reference: str, measure: str) -> pd.DataFrame:
@@ -273,11 +313,18 @@ def _complete(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _tests(
-    table: pd.DataFrame, about: tuple[str, str, str], measure: str, names: list[str]
+    table: pd.DataFrame,
+    about: tuple[str, str, str],
+    measure: str,
+    names: list[str],
+    behind: NDArray[np.bool_],
 ) -> Iterator[_Test]:
-    """Yield the overall effect of a value, and for throughput its effect at each value of each axis."""
+    """Yield the overall effect of a value, and for throughput its effect at each value of each axis.
+
+    `behind` are the `redirected` cells of the value and of the reference at each point.
+    """
     overall = table.to_numpy().mean(axis=0)
-    yield _Test(*about, "", "", measure, overall, overall)
+    yield _Test(*about, "", "", measure, redirector_words(about[0], *behind), overall, overall)
     if measure != THROUGHPUT:
         return
     for place, name in enumerate(names):
@@ -286,7 +333,8 @@ def _tests(
         for at in several if len(several) > 1 else ():
             here = np.array([one == at for one in coordinates])
             inside, outside = (table.to_numpy()[which].mean(axis=0) for which in (here, ~here))
-            yield _Test(*about, name, value_text(name, at), measure, inside, inside - outside)
+            also = redirector_words(about[0], *behind[:, here])
+            yield _Test(*about, name, value_text(name, at), measure, also, inside, inside - outside)
 
 
 def _judged(tests: list[_Test], at_least: float) -> list[Row]:
@@ -322,7 +370,7 @@ def _judged(tests: list[_Test], at_least: float) -> list[Row]:
             if verdict == "undecided":
                 further = _further_blocks(mean - threshold, error * math.sqrt(blocks), blocks, level)
         ratio, low, high = np.exp([mean, mean - half, mean + half]).tolist()
-        about = (test.setting, test.reference, test.value, test.axis, test.at, test.measure)
+        about = (test.setting, test.reference, test.value, test.axis, test.at, test.measure, test.also)
         rows.append(Row(*about, ratio, low, high, blocks, float(p), differs, verdict, further))
     return rows
 
@@ -356,7 +404,7 @@ def _further_blocks(distance: float, deviation: float, blocks: int, level: float
 def row_label(found: BlockEffects, row: Row) -> str:
     """Return the value of a row with its setting, if there are several, and the part of the grid."""
     setting = f"{name_text(row.setting)} " if len(found.references) > 1 else ""
-    return setting + row.value + (f", {name_text(row.axis)} {row.at}" if row.axis else "")
+    return setting + row.value + (f", {name_text(row.axis)} {row.at}" if row.axis else "") + row.also
 
 
 def reference_text(found: BlockEffects) -> str:

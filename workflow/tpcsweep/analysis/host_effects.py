@@ -27,8 +27,11 @@ def host_notes(summary: xr.Dataset, setting: str, reference: str) -> list[str]:
     keys = differing_host_keys(summary, setting)
     lines = []
     for name, row in [*keys.items()][:MOST_NAMES]:
-        values = (f"{text or 'not recorded'} at {value}" for value, text in row.items())
-        lines.append(f"{name.removeprefix('hosts.')}: {', '.join(values)}")
+        values: dict[str, list[str]] = {}
+        for value, text in row.items():
+            values.setdefault(text or "not recorded", []).append(value)
+        states = (f"{text} at {', '.join(same)}" for text, same in values.items())
+        lines.append(f"{name.removeprefix('hosts.')}: {'; '.join(states)}")
     if more := len(keys) - len(lines):
         lines.append(f"{more} more settings of hosts differ")
     return [*lines, *_at_equal_load(summary, setting, reference)]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,10 @@ import orjson
 import xarray as xr
 
 from tpcsweep.common.extras import missing_extras
-from tpcsweep.common.files import is_up_to_date
+from tpcsweep.common.files import is_file, is_up_to_date, write_text
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.data.labels import is_mesh
-from tpcsweep.data.places import DATASET
+from tpcsweep.data.places import DATASET, GOALS
 from tpcsweep.pages.content import Links
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.making import Analysis, Section
@@ -54,12 +54,13 @@ def links_section(_dataset: Path, summary: xr.Dataset) -> Section:
     """Return slow sites and links of a mesh, and nothing for other datasets or without the extra `models`."""
     if not is_mesh(summary) or missing_extras(["models"]):
         return {}
+    from tpcsweep.analysis.links.headline import headline
     from tpcsweep.analysis.links.link_rates import mesh_of
-    from tpcsweep.analysis.links.sentences import link_matrix, sentences
+    from tpcsweep.analysis.links.sentences import link_matrix, sentences, site_rows
     from tpcsweep.analysis.links.verdicts import mesh_effects
 
     found = mesh_effects(mesh_of(summary))
-    return {"links": Links(sentences(found), link_matrix(found))}
+    return {"links": Links(headline(found), sentences(found), site_rows(found), link_matrix(found))}
 
 
 def goals_section(table: Path) -> Analysis:
@@ -75,11 +76,28 @@ def goals_section(table: Path) -> Analysis:
     return section
 
 
+def kept_goals_section(dataset: Path, summary: xr.Dataset) -> Section:
+    """Return the verdicts on the goals next to a study's dataset, which `keep_goals` wrote; nothing without any."""
+    table = dataset.with_name(GOALS)
+    if dataset.name != DATASET or not is_file(table):
+        return {}
+    return goals_section(table)(dataset, summary)
+
+
+def keep_goals(tables: Iterable[str], dataset: Path) -> None:
+    """Copy the table of a study's goals next to its dataset for every later page, or delete a copy without a table."""
+    kept = dataset.with_name(GOALS)
+    kept.unlink(missing_ok=True)
+    for table in tables:
+        write_text(kept, Path(table).read_text(encoding="utf-8-sig"))
+
+
 def effects_section(_dataset: Path, summary: xr.Dataset) -> Section:
     """Return the effects of settings in a sweep with order: blocks, and nothing if they cannot be estimated."""
     if summary.attrs.get("order") != "blocks" or missing_extras(["models"]):
         return {"effects": None}
     from tpcsweep.analysis.block_effects import block_effects, default_settings, reference_text
+    from tpcsweep.analysis.effects_headline import headline
 
     if not default_settings(summary):
         return {"effects": None}
@@ -87,8 +105,15 @@ def effects_section(_dataset: Path, summary: xr.Dataset) -> Section:
         found = block_effects(summary)
     except ConfigurationError:  # such as fewer than two measured blocks, in the page of a partial run
         return {"effects": None}
-    rows, over = _effect_rows(found), reference_text(found)
-    return {"effects": {"over": over, "wanted": 1 + found.at_least, "notes": found.notes, "rows": rows}}
+    return {
+        "effects": {
+            "headline": headline(found),
+            "over": reference_text(found),
+            "wanted": 1 + found.at_least,
+            "notes": found.notes,
+            "rows": _effect_rows(found),
+        }
+    }
 
 
 def _effect_rows(found: BlockEffects) -> list[EffectRow]:
@@ -101,6 +126,10 @@ def _effect_rows(found: BlockEffects) -> list[EffectRow]:
         text = f"{times} times ({interval}, {counted(row.blocks, 'block')}); {verdict}"
         rows.append(
             {
+                "setting": row.setting,
+                "value": row.value,
+                "axis": row.axis,
+                "at": row.at,
                 "words": row_label(found, row),
                 "measure": MEASURES[row.measure],
                 "drawn": row.measure == THROUGHPUT,
@@ -117,4 +146,10 @@ def _effect_rows(found: BlockEffects) -> list[EffectRow]:
     return rows
 
 
-SECTIONS: Sequence[Analysis] = (claims_section, models_section, links_section, effects_section)
+SECTIONS: Sequence[Analysis] = (
+    claims_section,
+    models_section,
+    links_section,
+    kept_goals_section,
+    effects_section,
+)

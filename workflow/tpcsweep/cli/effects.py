@@ -69,12 +69,21 @@ def effects(
         require_format(output)
     summary = load(find_results_dataset(results))
     found = block_effects.block_effects(summary, setting, reference, at_least)
-    names = ("setting", "value", "over", "at", "measure", "ratio", f"{CONFIDENCE:.0%} interval", "blocks")
+    names = (
+        "setting",
+        "value",
+        "reference",
+        "at",
+        "measure",
+        "ratio",
+        f"{CONFIDENCE:.0%} interval",
+        "blocks",
+    )
     table = Table(*names, "verdict", box=None)
     for row in found.rows:
         at = f"{row.axis} {row.at}" if row.axis else "all cells"
         measure, interval = block_effects.MEASURES[row.measure], between(row.low, row.high)
-        cells = (row.setting, row.value, row.reference, at, measure, short(row.ratio), interval)
+        cells = (row.setting, row.value + row.also, row.reference, at, measure, short(row.ratio), interval)
         table.add_row(*cells, str(row.blocks), block_effects.verdict_text(row, at_least))
     hosts = [note for name, over in found.references.items() for note in host_notes(summary, name, over)]
     content = {**block_effects.to_dict(found), "hosts": hosts}

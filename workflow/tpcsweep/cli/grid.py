@@ -58,7 +58,8 @@ def grid_table(study: SweepStudy) -> RenderableType:
     if study.in_rounds:
         lines = *stale_lines(study), *short_lines(study)
         return Group(grid_summary(study), axes, _sites_table(study), *lines)
-    deployments = Table("order", *grid.cells[0].deployment.values, "cells", "with")
+    block = ["block"] if study.sweep.order == "blocks" else []
+    deployments = Table("order", *block, *grid.cells[0].deployment.values, "cells", "with")
     ordered = sorted(grid.deployments, key=grid.priorities.__getitem__, reverse=True)
     for order, path in enumerate(ordered, start=1):
         cells = grid.deployments[path]
@@ -67,7 +68,8 @@ def grid_table(study: SweepStudy) -> RenderableType:
         for name in cells[0].setting.values:
             held = {cell.setting.values[name] for cell in cells}
             settings.append(f"{name} {_values(name, (value for value in grid.axes[name] if value in held))}")
-        deployments.add_row(str(order), *shown, str(len(cells)), "; ".join(settings))
+        number = [str(cells[0].repetition)] if block else []
+        deployments.add_row(str(order), *number, *shown, str(len(cells)), "; ".join(settings))
     return Group(grid_summary(study), axes, deployments, *stale_lines(study), *short_lines(study))
 
 

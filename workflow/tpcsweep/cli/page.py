@@ -28,7 +28,8 @@ from tpcsweep.cli.options import (
     "--goals",
     type=click.Path(path_type=Path),
     metavar="GOALS.csv",
-    help="Rates that the links of a mesh must reach, with the columns source, destination and Gbit/s.",
+    help="Rates that the links of a mesh must reach, with the columns source, destination and Gbit/s; by default those "
+    "of the run's testbed.",
 )
 def page(results: Path, output: Path | None, goals: Path | None) -> None:
     """Make the HTML page of a dataset.
@@ -43,8 +44,10 @@ def page(results: Path, output: Path | None, goals: Path | None) -> None:
     from tpcsweep.common.extras import missing_extras
     from tpcsweep.pages import making
 
+    tables = [goals] if goals else []
     if (current := _dataset_of_run(results, output)) is not None:
-        dataset, output = current
+        dataset, output, of_run = current
+        tables = tables or of_run
     else:
         dataset = find_results_dataset(results)
         if output is None and results == dataset:
@@ -53,17 +56,16 @@ def page(results: Path, output: Path | None, goals: Path | None) -> None:
             require_writable(dataset.parent, "FILE.html")
             output = dataset.with_name(making.PAGE)
 
-    more = [goals_section(goals)] if goals else []
-    making.make_page(dataset, output, analyses=[*SECTIONS, *more])
+    making.make_page(dataset, output, analyses=[*SECTIONS, *map(goals_section, tables)])
     for line in missing_extras(["models"]):
         click.echo(f"The page has no models, and no claims that were not judged before: {line}", err=True)
     click.echo(output.absolute())
 
 
-def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | None:
-    """Write the dataset of the cells so far of the run in a folder, and return it with its page; None without a run.
+def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path, list[Path]] | None:
+    """Write the dataset of the cells so far of the run in a folder; None without a run.
 
-    Snakemake's own page is never replaced.
+    Returns the dataset with its page and the tables of goals. Snakemake's own page is never replaced.
     """
     from tpcsweep.data.places import RESULTS
     from tpcsweep.running.status import run_under_way
@@ -81,7 +83,7 @@ def _dataset_of_run(results: Path, page: Path | None) -> tuple[Path, Path] | Non
     dataset = page.with_name(PARTIAL if page.parent == folder else f"{page.stem}.{PARTIAL}")
     study = load(run["config"] | {"results": str(folder.absolute().parent)}, Path(run["root"]))
     fold_snapshot(study, dataset, os.cpu_count() or 1)
-    return dataset, page
+    return dataset, page, [Path(run["root"], table) for table in study.testbed.goal_tables]
 
 
 def _page_of_file(dataset: Path) -> Path:

@@ -95,9 +95,9 @@ def plan(
 
     The setting is the number of origins, cores and streams; TARGET is the throughput.
     Measured settings answer by their own measurements, others by the formula that predicts left-out cells best and the
-    cells nearby. The fits are in models.json of the results folder; a dataset without fits is fitted first, once, which
-    takes minutes. Every other parameter that varies in the data needs an option. Several values for origins, cores or
-    streams, with commas, limit the search.
+    cells nearby. The fits are in models.json of the results folder, or in NAME.models.json next to NAME.nc; a dataset
+    without fits is fitted first, once, which takes minutes. Every other parameter that varies in the data needs an
+    option. Several values for origins, cores or streams, with commas, limit the search.
 
     Without RESULTS the law of throughput answers, with constants measured elsewhere: streams for each TCP buffer,
     cores, and the first measurements.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `reap`: removes what killed runs left on a testbed."""
+"""The command `reap`: removes the remains of killed runs from a testbed."""
 
 from __future__ import annotations
 

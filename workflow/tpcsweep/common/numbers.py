@@ -27,6 +27,7 @@ AXIS_DIGITS = 6
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _POWERS = range(-6, 9)  # powers of ten that are written out
+_ROUNDING = 1e-9  # relative difference of numbers that are equal but for rounding errors
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -46,9 +47,26 @@ def plain(value: float) -> str:
     return short(value, AXIS_DIGITS)
 
 
-def between(low: float, high: float, digits: int = 3) -> str:
-    """Return both ends of an interval: 0.98 to 1.02."""
-    return f"{short(low, digits)} to {short(high, digits)}"
+def interval_ends(low: float, high: float) -> tuple[str, str]:
+    """Return both ends of an interval, with digits by its width.
+
+    The half-width has the digits that the Particle Data Group gives an error: two if it begins with 100 to 354,
+    otherwise one (Review of Particle Physics, section 5.3). Each end has two significant digits or more. Ends that
+    differ by rounding errors alone are equal.
+    """
+    half = (high - low) / 2
+    if not (half > _ROUNDING * max(abs(low), abs(high)) and math.isfinite(half)):
+        return short(low), short(high)
+    power = math.floor(math.log10(half))
+    decimals = (half < 3.55 * 10.0**power) - power
+    digits = (max(2, decimals + 1 + (Decimal(float(end)).adjusted() if end else 0)) for end in (low, high))
+    return short(low, next(digits)), short(high, next(digits))
+
+
+def between(low: float, high: float) -> str:
+    """Return both ends of an interval, with digits by its width: 0.98 to 1.02, 1.9978 to 2.0031; or one number."""
+    first, last = interval_ends(low, high)
+    return first if first == last else f"{first} to {last}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -47,6 +47,7 @@ class Summary:
     length_files = _Figure()
     transfers = _Figure()
     transfers_failed = _Figure()
+    waited_share = _Figure()
     xrootd_share = _Figure()
     machine_cpu = _Figure()
     machine_used = _Figure()
@@ -87,7 +88,7 @@ class Provenance(TypedDict, total=False):
     nodes: Mapping[str, str]  # node of each side, `source` and `destination`
     settings: Mapping[
         str, Mapping[str, str]
-    ]  # the user's settings: value, `verified`, and `changed` if it differs
+    ]  # the user's settings: value, command, `verified`, and `changed` if it differs
     hosts: Mapping[str, Mapping[str, Any]]  # state of each host, by the keys of `measuring.host_state`
     simulation: SimulationRecord
 

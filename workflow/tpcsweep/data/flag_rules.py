@@ -19,6 +19,8 @@ DISTURBED_SHARE = 0.1
 """Share of the machine's CPU time used by others or the hypervisor above which a cell is disturbed."""
 SLOWED = 0.5
 """Slowdown of a piece of work, relative to the machine's fastest, above which a cell is disturbed."""
+WAITED_SHARE = 0.1
+"""Share of the streams' time, waited for pauses that a server asks for, from which a rate is made of waiting."""
 PRODUCTION_SHARE = 0.1
 """Share of a host's speed used by others above which production loads it.
 Tuning of hosts is to gain 10 % (WLCG's host-tuning challenge); other traffic of this size may take as much."""
@@ -57,6 +59,7 @@ class Evidence:
     status: Status
     summary: Summary
     bandwidth: float  # bandwidth of the path as requested or declared, Gbit/s; NaN if unknown
+    declared: bool = False  # whether the testbed declares the bandwidth, so that the path may have more
     precision: float = math.inf  # requested half width of the interval, relative to the mean
     files: int = 0  # fewest transfers of the cell
     counters: Counters | None = None
@@ -126,6 +129,11 @@ def transfers_failed(cell: Evidence) -> bool:
 
 
 @_rule
+def waited(cell: Evidence) -> bool:
+    return _known(cell.summary.waited_share) >= WAITED_SHARE
+
+
+@_rule
 def files_missing(cell: Evidence) -> bool:
     return (cell.summary.transfers or 0) < cell.files
 
@@ -182,29 +190,47 @@ def deployment_broken(cell: Evidence) -> bool:
 
 @_always
 def implausible(cell: Evidence) -> bool:
-    """Return whether no cell can have such figures.
+    return bool(implausible_figure(cell))
+
+
+def implausible_figure(cell: Evidence) -> str:
+    """Return the name of a figure that no cell can have, or "".
 
     Buffers that filled during the warm-up may make more data arrive afterwards than the path carries in that time.
     Therefore the arrived data are compared with the path's capacity since the start of the cell.
     """
     figures, summary = cell.summary.figures, cell.summary
-    known = (value for value in figures.values() if value is not None)
-    if not all(map(math.isfinite, known)) or any((figures.get(name) or 0) < 0 for name in _NEVER_NEGATIVE):
-        return True
-    if cell.status != "ok":
-        return False
+    wrong = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
+    wrong += [name for name in _NEVER_NEGATIVE if (figures.get(name) or 0) < 0]
+    if wrong or cell.status != "ok":
+        return next(iter(wrong), "")
     if summary.throughput is None:
-        return True
+        return "throughput"
     counted = 1 - (summary.warmup or 0) / summary.duration if summary.duration else 1
-    rates = summary.throughput * counted, summary.throughput_average or 0, summary.wire_throughput or 0
     most = 1 + TOLERANCE
-    path = LARGEST_BANDWIDTH if math.isnan(cell.bandwidth) else cell.bandwidth
-    return max(rates) > most * path or (summary.machine_cpu or 0) > most
+    path = most * (LARGEST_BANDWIDTH if cell.declared or math.isnan(cell.bandwidth) else cell.bandwidth)
+    too_large = {
+        "throughput": summary.throughput * counted > path,
+        "throughput_average": (summary.throughput_average or 0) > path,
+        "wire_throughput": (summary.wire_throughput or 0) > path,
+        "machine_cpu": (summary.machine_cpu or 0) > most,
+    }
+    return next((name for name, is_wrong in too_large.items() if is_wrong), "")
 
 
 @_rule
 def beyond_path(cell: Evidence) -> bool:
     """Return whether the path cannot sustain the throughput."""
+    return not cell.declared and _exceeds_bandwidth(cell)
+
+
+@_rule
+def beyond_declared(cell: Evidence) -> bool:
+    """Return whether the path has more bandwidth than the testbed declares."""
+    return cell.declared and _exceeds_bandwidth(cell)
+
+
+def _exceeds_bandwidth(cell: Evidence) -> bool:
     return cell.status == "ok" and _known(cell.summary.throughput) > cell.bandwidth
 
 

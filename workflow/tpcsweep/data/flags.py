@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table of the flags of cells in three grades, from notes to invalid; `flag_rules` decides which a cell carries.
 
-A `note` concerns the interval, which shows the problem itself. A `warning` concerns the conditions: the figure belongs
-to the requested setting, but may include other effects. The figure of an `invalid` cell does not belong to the
-requested setting.
+A `note` concerns the interval, which shows the problem itself, or a declared bandwidth. A `warning` concerns the
+conditions: the figure belongs to the requested setting, but may include other effects. The figure of an `invalid` cell
+does not belong to the requested setting.
 """
 
 import pkgutil
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 Grade = Literal["note", "warning", "invalid"]
@@ -28,6 +29,8 @@ class Flag(NamedTuple):
     label: str  # short description for legends and tables
     meaning: str  # description in one line
     remedy: str  # Markdown
+    reasons: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    """Label and meaning of each reason of a flag that has several; `short_reasons` finds those of cells."""
 
 
 _TABLE = tomllib.loads((pkgutil.get_data(__package__, "flags.toml") or b"").decode())

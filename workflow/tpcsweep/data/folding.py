@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from tpcsweep.common.files import note_checksum, replacing_file
 from tpcsweep.data import labels, reduction, similar_cells
 from tpcsweep.data.cell_result import Provenance, SimulationRecord
-from tpcsweep.data.flags import SHORTEST
 from tpcsweep.data.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.data.reduction import DatasetError, Line, Reduced, Source, differences
 from tpcsweep.data.variables import LIMITS, SUMMARY
@@ -30,8 +29,8 @@ from tpcsweep.sweeps.parameters import Parameters, Value, supporting_testbeds
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable; slabs are whole chunks, and the library's default of 64 MB each would fill the memory."""
-EXISTING = "endpoints"  # kind of testbed whose servers others set up
-PATH = ("rtt", "bandwidth")  # parameters that such testbeds may declare
+
+PATH = ("rtt", "bandwidth")  # parameters that testbeds of existing storage may declare
 _AGAIN = "delete the file and run snakemake again"
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True}
 """Level 4 takes twice as long, and makes measured samples only 2 % smaller."""
@@ -212,13 +211,15 @@ class _Grid:
         self, fixed: Mapping[str, Value], attributes: Mapping[str, Any], interval: float = 1.0
     ) -> Folded:
         """Return the groups; `interval` is the time between samples in s."""
-        if attributes.get("testbed_kind") == EXISTING:  # nobody knows how the servers of others are set up
+        if (
+            attributes.get("testbed_kind") == labels.ENDPOINTS
+        ):  # nobody knows how the servers of others are set up
             fixed = {
                 name: fixed[name]
                 for name in fixed
                 if name in PATH
                 or name not in Parameters.model_fields
-                or EXISTING in supporting_testbeds(name)
+                or labels.ENDPOINTS in supporting_testbeds(name)
             }
         known = labels.coordinates(self.axes, fixed)
         self.series.coordinates = self.transfer_table.coordinates = known
@@ -232,21 +233,11 @@ class _Grid:
 
     def _pool_lengths(self, interval: float) -> None:
         """Judge again by all cells which of them are too short, where the correlation of their batches is known."""
-        correlations, round_trips = self.figures["batch_correlation"], self.figures["length_rtts"]
-        known = (self.status == labels.STATUS.index("ok")) & np.isfinite(correlations)
-        low, high, middle = (self.figures[f"throughput{end}"] for end in ("_low", "_high", ""))
-        widths = np.divide(high - low, middle, out=np.full_like(middle, np.nan), where=middle > 0)
-        # An unknown cycle is NaN, and widens nothing.
-        widths[0.75 * self.figures["duration"] < similar_cells.FEWEST_CYCLES * self.figures["cycle"]] = np.nan
-        short = similar_cells.too_short(
-            *(
-                np.where(known, values, np.nan).reshape(self.shape)
-                for values in (correlations, round_trips, widths)
-            )
-        ).ravel()
-        short |= self.figures["duration"] + interval / 2 < SHORTEST
-        mask = labels.MASKS["too_short"]
-        self.flags[known] = np.where(short, self.flags | mask, self.flags & ~mask)[known]
+        figures = {name: values.reshape(self.shape) for name, values in self.figures.items()}
+        ok = (self.status == labels.STATUS.index("ok")).reshape(self.shape)
+        known, reasons = similar_cells.judged(figures, ok, interval)
+        short, mask = np.any([*reasons.values()], axis=0).ravel(), labels.MASKS["too_short"]
+        self.flags[known.ravel()] = np.where(short, self.flags | mask, self.flags & ~mask)[known.ravel()]
 
     def _summary(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
         axes = tuple(self.axes)

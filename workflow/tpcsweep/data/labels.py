@@ -11,8 +11,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.data.flags import FLAGS
-from tpcsweep.data.variables import NAMES, NOT_MEASURED, Variable
-from tpcsweep.sweeps.parameters import LINK, Parameters, Value, quantity, value_text
+from tpcsweep.data.variables import AXIS_NAMES, NAMES, NOT_MEASURED, Variable
+from tpcsweep.sweeps.parameters import LINK, Parameters, Value, name_text, quantity, value_text
 from tpcsweep.sweeps.sweep import REPETITION, Measurement
 
 STATUS = (NOT_MEASURED, "ok", "failed")  # meanings of the values of the variable `status`, from 0
@@ -24,6 +24,8 @@ SIMULATED = "simulation"
 """Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
 
 IMPORTED = "imported"  # kind of testbed in datasets of measurements from elsewhere
+
+ENDPOINTS = "endpoints"  # kind of testbed of storage that exists, to whose paths nothing adds an RTT
 
 TRANSFERS_GROUP = "transfer_times"
 """Group of single transfers; "transfers" is taken by a figure, and NetCDF shares one namespace."""
@@ -62,6 +64,13 @@ def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
         raise KeyError(*sorted(unknown))
     masks = flag_masks(summary)
     return (summary["flags"] & sum(masks.get(flag, 0) for flag in set(flags))) != 0
+
+
+def outside_sweep(summary: xr.Dataset) -> xr.DataArray:
+    """Return which cells the sweep excludes."""
+    outside = xr.zeros_like(summary["throughput"], bool)
+    outside.values.flat[np.ravel(summary.attrs.get("excluded", [])).astype(int)] = True
+    return outside
 
 
 def flag_bits(flags: Iterable[str]) -> int:
@@ -116,6 +125,11 @@ def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[
 def short_name(name: str) -> str:
     """Return the name of a variable for axes and legends of figures, without its unit."""
     return NAMES.get(name) or " ".join(NAMES.get(word, word) for word in name.split("_"))
+
+
+def axis_name(name: str) -> str:
+    """Return the name of an axis for pages and figures, without its unit."""
+    return AXIS_NAMES.get(name) or name_text(name)
 
 
 def variable_attributes(name: str, variable: Variable, simulated: bool = False) -> dict[str, str]:

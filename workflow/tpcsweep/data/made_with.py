@@ -44,6 +44,46 @@ def host_states(summary: xr.Dataset) -> dict[str, dict[str, list[str]]]:
     return {host: _values(states, partial(_flat, "")) for host, states in records.items()}
 
 
+def applied_settings(summary: xr.Dataset) -> dict[str, dict[str, list[Mapping[str, str]]]]:
+    """Return the distinct records of each setting of hosts by its values, in the order of its axis."""
+    found: dict[str, dict[str, list[Mapping[str, str]]]] = {}
+    for record in _records(summary):
+        for name, setting in (record.get("settings") or {}).items():
+            order = map(str, np.atleast_1d(summary[name].values)) if name in summary.coords else ()
+            values = found.setdefault(name, {value: [] for value in order})
+            known = values.setdefault(setting["value"], [])
+            if setting not in known:
+                known.append(setting)
+    return {name: {value: each for value, each in values.items() if each} for name, values in found.items()}
+
+
+def cells_with(summary: xr.Dataset, name: str) -> dict[str, xr.DataArray]:
+    """Return which cells have each value of a part of their provenance, such as the commit."""
+    if "provenance_record" not in summary:
+        return {}
+    found: dict[str, list[int]] = defaultdict(list)
+    for place, text in enumerate(summary["provenance_record"].values.tolist()):
+        if value := json.loads(text).get(name):
+            found[str(value)].append(place)
+    cells = {value: summary["provenance"].isin(places) for value, places in found.items()}
+    return {value: which for value, which in cells.items() if which.any()}
+
+
+def changed_after(summary: xr.Dataset, setting: str) -> int:
+    """Count the cells after which the output of a setting's `verify` was another one than before."""
+    if "provenance_record" not in summary:
+        return 0
+    texts = summary["provenance_record"].values.tolist()
+    records = [(json.loads(text).get("settings") or {}).get(setting, {}) for text in texts]
+    changed = [place for place, record in enumerate(records) if "changed" in record]
+    return int(np.isin(summary["provenance"].values, changed).sum())
+
+
+def is_in_every_record(summary: xr.Dataset, host: str) -> bool:
+    """Return whether a host was recorded with all cells."""
+    return all(host in (record.get(HOSTS) or {}) for record in _records(summary))
+
+
 def differing_host_keys(summary: xr.Dataset, axis: str) -> dict[str, dict[str, str]]:
     """Return the settings of hosts that differ between the values of an axis, each with its values there."""
     values = summary[axis].values.tolist()

@@ -13,6 +13,7 @@ from tpcsweep.common.installation import PACKAGE
 from tpcsweep.sweeps.problems import quoted, refused, suggest
 
 DATASET = "dataset.nc"
+GOALS = "goals.csv"  # rates that the links of a mesh must reach, next to its dataset
 SUFFIX = ".nc"  # the ending of paths of datasets
 STORE = ".zarr"  # the ending of paths of Zarr stores
 RESULTS = Path("results")  # the folder that contains the results of studies by name

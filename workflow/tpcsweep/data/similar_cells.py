@@ -6,8 +6,12 @@ and so is the correlation that would show this. Neighbours in the grid vary alik
 (docs/measuring.md).
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
+
+from tpcsweep.data.flags import SHORTEST
 
 FEWEST_TIMES = 15
 FEWEST_CYCLES = 3
@@ -17,10 +21,32 @@ NARROW = 0.5
 _NEIGHBOUR = 0.5  # weight of the next value on an axis; along several axes weights multiply
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
-def too_short(correlations: Floats, round_trips: Floats, widths: Floats) -> NDArray[np.bool_]:
-    """Return which cells of at least `SHORTEST` are too short for their intervals.
+def judged(figures: Mapping[str, Floats], ok: Mask, interval: float) -> tuple[Mask, dict[str, Mask]]:
+    """Return which cells can be judged by similar ones, and for each reason of `too_short` the cells that have it.
+
+    `figures` are those of cells by their names, `ok` marks successful cells, all with a dimension for each axis of the
+    grid. `interval` is the time between samples in s.
+    """
+    known = ok & np.isfinite(figures["batch_correlation"])
+    low, high, middle = (figures[f"throughput{end}"] for end in ("_low", "_high", ""))
+    widths = np.divide(high - low, middle, out=np.full_like(middle, np.nan), where=middle > 0)
+    # An unknown cycle is NaN, and widens nothing.
+    widths[0.75 * figures["duration"] < FEWEST_CYCLES * figures["cycle"]] = np.nan
+    compared = (figures["batch_correlation"], figures["length_rtts"], widths)
+    reasons = by_similar(*(np.where(known, values, np.nan) for values in compared))
+    return known, {"seconds": figures["duration"] + interval / 2 < SHORTEST, **reasons}
+
+
+def too_short(correlations: Floats, round_trips: Floats, widths: Floats) -> Mask:
+    """Return which cells of at least `SHORTEST` are too short for their intervals, with arguments of `by_similar`."""
+    return np.asarray(np.any([*by_similar(correlations, round_trips, widths).values()], axis=0))
+
+
+def by_similar(correlations: Floats, round_trips: Floats, widths: Floats) -> dict[str, Mask]:
+    """Return for each reason of flags.toml that similar cells show the cells that have it.
 
     All arrays have one dimension for each axis of the grid, and NaN for unknown values, which decide nothing.
     `correlations` are those of the cells' neighbouring batches, `round_trips` the cells' times after the warm-up over
@@ -32,7 +58,11 @@ def too_short(correlations: Floats, round_trips: Floats, widths: Floats) -> NDAr
     expected = _by_axes(widths)
     # The mean of squares is that of variances, which rare events make large in few cells.
     usual = expected * np.sqrt(_pooled((widths / expected) ** 2))
-    return np.asarray((_pooled(correlations) > 0) | (round_trips < FEWEST_TIMES) | (widths < NARROW * usual))
+    return {
+        "round_trips": round_trips < FEWEST_TIMES,
+        "slow": _pooled(correlations) > 0,
+        "narrow": widths < NARROW * usual,
+    }
 
 
 def _by_axes(values: Floats) -> Floats:

@@ -82,6 +82,8 @@ def _remedy(words: str, axis: str = "") -> Remedy:
 
 LIMITS: Mapping[str, str] = {limit: meaning for limit, (_, meaning) in TABLES["limits"].items()}
 LIMIT_NAMES: Mapping[str, str] = {limit: name for limit, (name, _) in TABLES["limits"].items()}
+UNEXPLAINED = NONE_FOUND, NOT_VISIBLE = tuple(TABLES["unexplained"][key] for key in ("seen", "unseen"))
+"""Limits without a known cause: where the CPU of a server is seen, and where none is."""
 REMEDIES: Mapping[str, Sequence[Remedy]] = {
     limit: [_remedy(*row) for row in rows] for limit, rows in TABLES["remedies"].items()
 }
@@ -89,6 +91,7 @@ LIMIT_REMEDIES: Mapping[str, str] = {
     limit: alternatives([remedy.words for remedy in remedies]) for limit, remedies in REMEDIES.items()
 }
 NAMES: Mapping[str, str] = TABLES["names"]
+AXIS_NAMES: Mapping[str, str] = TABLES["axis_names"]
 SHARES = {limit: f"share_{limit}" for limit in LIMITS}
 """Name of the figure with a limit's share of a cell's time. The shares of a cell add up to 1."""
 SUMMARY = (

@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,12 +53,14 @@ class Site(Protocol):
     `pairs` returns the base URLs of source and destination, of redirectors or of single origins. `present` returns the
     arrivals of running transfers; `copies` returns the records of XRootD's monitoring since the last call, and
     None where nothing monitors. `flow_tags` returns the SciTags that servers announced since the last call, with the
-    numbers of their flows. `client_cores` are the CPUs that the client may use, NaN if nothing limits it.
+    numbers of their flows. `bandwidth_declared` is true where the user declares the path's bandwidth and nothing bounds
+    it. `client_cores` are the CPUs that the client may use, NaN if nothing limits it.
     """
 
     rtt_idle: float
     bandwidth_found: float | None
     path_slow: bool
+    bandwidth_declared: bool
     client_cores: float
 
     @property
@@ -65,7 +68,7 @@ class Site(Protocol):
     def client_of(self, tool: str, /) -> Client: ...
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
     def add_source(self, size: int, content: str, streams: int, /) -> str: ...
-    def sampler(self, interval: float) -> Sampler: ...
+    def sampler(self, how: Measurement, /) -> Sampler: ...
     def received(self, event: Event) -> Arrival: ...
     def present(self) -> dict[str, Arrival]: ...
     def copies(self) -> list[Copy] | None: ...
@@ -105,7 +108,8 @@ class _Cell:
         self._site, self._wanted, self._measurement, self._prefix = site, wanted, measurement, prefix
         self._source = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
         self._client = site.client_of(wanted.tool)
-        self._sampler = site.sampler(measurement.interval)
+        self._sampler = site.sampler(measurement)
+        self._began = math.nan  # by CLOCK_MONOTONIC; NaN until all targets have a record
         self._refused = ""  # the tool's reason for refusing the cell
         self._broken = ""  # description of the part of the deployment that broke
         self._flows: Counter[int] = Counter()  # SciTags of ended flows
@@ -149,9 +153,12 @@ class _Cell:
                 self._sampler.readings()  # raises the error that ended reading since the last look
             except ToolRefusedError as error:
                 self._refused = str(error)
-        self._readings, self._interval = self._sampler.readings(), self._sampler.interval
-        if not self._readings:
+        self._readings = self._sampler.readings()
+        if math.isnan(self._began) or not self._readings:
             raise BrokenError(self._broken)
+        # A cell whose files all end within one interval has one shorter sample.
+        length = self._readings.ended - self._readings.began
+        self._interval = min(self._sampler.interval, length or math.inf)
         self._spoiled = bool(self._broken)
 
     def _watch(self, show: Callable[[Steady, float], None]) -> None:
@@ -161,8 +168,7 @@ class _Cell:
         while not (self._transfers.exhausted or self._transfers.finished):
             self._site.check()
             now = time.monotonic()
-            self._record_events(self._client.events())
-            self._record_copies()
+            self._record(self._client.events())
             spent = now - self._began
             if now >= due:
                 due += max(UPDATE_SECONDS, spent / RARER_UPDATES_AFTER)
@@ -188,8 +194,12 @@ class _Cell:
             return by_rounds(found, *self._transfers.rounds(), self._measurement.confidence)
         return found
 
-    def _record_events(self, events: Iterable[Event]) -> None:
-        """Record events of the client; the file of an ended transfer is removed at once."""
+    def _record(self, events: Iterable[Event]) -> None:
+        """Record events of the client; the file of an ended transfer is removed at once.
+
+        Copies that XRootD has reported meanwhile come first, as events of many seconds may come at once.
+        """
+        self._record_copies()
         for event in events:
             self._transfers.add(event, self._site.received(event) if event["event"] == "end" else None)
 
@@ -206,7 +216,7 @@ class _Cell:
         if self._broken:
             return
         with self._breakage_noted(), counters_read():
-            self._record_events(self._client.stop())
+            self._record(self._client.stop())
             self._transfers.cut(ended, self._site.present())
             self._await_last_copies()
             self._flows = self._site.flow_tags()
@@ -269,6 +279,7 @@ class _Cell:
             status=status,
             summary=summary,
             bandwidth=self._wanted.bandwidth,
+            declared=self._site.bandwidth_declared,
             precision=self._measurement.precision,
             files=(self._measurement.files or 0) * self._wanted.streams,
             counters=Counters(*sums, int(begun), steady.mean),
@@ -324,7 +335,10 @@ class _Cell:
         after = {name: values[..., steady.warmup_samples :] for name, values in samples.items()}
         times = np.concatenate([[steady.warmup], after["time"]])
         rtt = 0.0 if math.isnan(self._site.rtt_idle) else self._site.rtt_idle
-        growth, ramp = limits.growth_seconds(self._wanted, rtt), limits.ramp_seconds(self._wanted, rtt)
+        seconds = median(self._transfers.seconds() or [math.nan])
+        growth, ramp = (
+            each(self._wanted, rtt, seconds) for each in (limits.growth_seconds, limits.ramp_seconds)
+        )
         moving = np.ones(after["time"].size)
         if self._wanted.layer not in WITHOUT_FILES:
             moving = self._transfers.moving(times, growth, ramp)

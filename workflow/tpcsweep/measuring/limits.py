@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import BYTES, GBIT_PER_MS
 from tpcsweep.data.cell_result import Limit
-from tpcsweep.data.variables import SHARES
+from tpcsweep.data.variables import NONE_FOUND, NOT_VISIBLE, SHARES
 from tpcsweep.measuring import tcp
 from tpcsweep.measuring.readings import Series, mean
 from tpcsweep.sweeps.parameters import WITHOUT_FILES, Parameters
 
-NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
 FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
 SATURATED = 0.95
 """Share of CPU time above which CPUs without a quota are exhausted: a machine's, or a pod's exclusive ones."""
@@ -37,6 +36,7 @@ Rates, because readings are late at times; CPU, because a quota's period is a se
 ROUND_TRIPS = {"pull": 6, "push": 4}
 """Round trips of a one-byte transfer by copy_mode: connections, requests and answers.
 Measured: at 100 ms each such transfer by curl took 0.62 s and 0.42 s."""
+PACE_STEPS = 20  # of an iteration that rises to the shortest growth that fits a transfer's time
 REDIRECTED = 13
 """Additional round trips of a pull if both sides have a redirector.
 Measured: 13 for files of 4 MiB, and 16 for 64 MiB; docs/shipped-sweeps.md."""
@@ -79,7 +79,7 @@ def evidence(
         "window_limited": waited / streams,
         "network_limited": (means["busy"] - waited) / streams,
         "window_used": _ratio(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
-        "ramp": min(_ratio(ramp_seconds(wanted, rtt), shortest), 1.0),  # NaN remains
+        "ramp": min(_ratio(ramp_seconds(wanted, rtt, shortest), shortest), 1.0),  # NaN remains
         "loss_seen": _ratio(means["resent"], means["sent"]),
         "queue_drops": counted_share(*(np.minimum(samples[name], 1.0) for name in DROPS)),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
@@ -247,22 +247,40 @@ def _zero(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
     return np.nan_to_num(values, nan=0.0)
 
 
-def ramp_seconds(wanted: Parameters, rtt: float) -> float:
-    """Return the minimum seconds of one transfer's handshakes and slow start, for an RTT in ms."""
+def ramp_seconds(wanted: Parameters, rtt: float, seconds: float = math.nan) -> float:
+    """Return the minimum seconds of one transfer's handshakes and slow start, for an RTT in ms.
+
+    `seconds` are those of the whole transfer, see `growth_seconds`.
+    """
+    return _handshake_seconds(wanted, rtt) + growth_seconds(wanted, rtt, seconds)
+
+
+def _handshake_seconds(wanted: Parameters, rtt: float) -> float:
     asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
-    return (ROUND_TRIPS[wanted.copy_mode] + REDIRECTED * asks) * rtt / 1000 + growth_seconds(wanted, rtt)
+    return (ROUND_TRIPS[wanted.copy_mode] + REDIRECTED * asks) * rtt / 1000
 
 
-def growth_seconds(wanted: Parameters, rtt: float) -> float:
+def growth_seconds(wanted: Parameters, rtt: float, seconds: float = math.nan) -> float:
     """Return the seconds in which the window of one transfer grows, for an RTT in ms.
 
     The `tcp.first_window` is sent with the handshakes. Then the window doubles each round trip (RFC 5681) until the
-    file is sent, or the TCP buffer or a connection's share of the path is full.
+    file is sent, or the TCP buffer or a connection's share of the path is full. Of a path with an unknown bandwidth,
+    the share is the pace at which the file is sent in the rest of the transfer's `seconds`, if they are known.
     """
-    connections = wanted.streams * wanted.tcp_streams
-    share = wanted.bandwidth * rtt / GBIT_PER_MS / connections  # NaN if the bandwidth is unknown
-    most = float(np.nanmin([wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share]))
-    return float(tcp.growth_rounds(most, tcp.first_window(wanted.mtu))) * rtt / 1000
+    size, first = wanted.file_size / wanted.tcp_streams, tcp.first_window(wanted.mtu)
+    share = wanted.bandwidth * rtt / GBIT_PER_MS / (wanted.streams * wanted.tcp_streams)  # NaN if unknown
+
+    def growth(share: float) -> float:
+        most = float(np.nanmin([size, wanted.tcp_buffer, share]))
+        return float(tcp.growth_rounds(most, first)) * rtt / 1000
+
+    if not (math.isnan(share) and math.isfinite(seconds)):
+        return growth(share)
+    grown = 0.0
+    for _ in range(PACE_STEPS):  # a faster pace takes longer to reach, which leaves less time
+        rest = seconds - _handshake_seconds(wanted, rtt) - grown
+        grown = growth(size * rtt / 1000 / rest if rest > 0 else math.inf)
+    return grown
 
 
 def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:

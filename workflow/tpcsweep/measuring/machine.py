@@ -87,7 +87,7 @@ class Speed:
         self._fastest = math.inf
 
     def read(self) -> tuple[float, float | None]:
-        """Return the CPU seconds for a piece of work, and its slowdown relative to the fastest.
+        """Return the CPU seconds for a piece of work, and its slowdown relative to the fastest, 0 or more.
 
         The last result is repeated while another look would exceed SHARE of a core.
         """
@@ -101,7 +101,8 @@ class Speed:
             self._due = now + sum(tries) / SHARE
         # A clock that is too coarse for a piece of work reports zero.
         known = 0 < self._fastest < math.inf
-        return self._last, self._last / self._fastest - 1 if known else None
+        # A single look may be faster than the fastest mean of looks.
+        return self._last, max(self._last / self._fastest - 1, 0.0) if known else None
 
 
 def pressure(text: bytes) -> float:

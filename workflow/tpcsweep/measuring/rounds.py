@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from tpcsweep.common.quantiles import student_quantile
 from tpcsweep.measuring.steady import Steady, standard_error
 
 FEWEST_FILES = 8  # of each stream, the first one included; intervals from fewer contain the truth too rarely
@@ -79,7 +80,7 @@ def half_width(
     alone = math.sqrt(float((count * scatter / took**2).sum()))
     freedoms = float(count - 1), float(streams * (count - 1))
     halves = [
-        error * float(special.stdtrit(freedom, (1 + confidence) / 2))
+        error * student_quantile((1 - confidence) / 2, freedom)
         for error, freedom in zip((shared, alone), freedoms, strict=True)
     ]
     wider = int(np.argmax(halves))

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import stats
 
+from tpcsweep.common.quantiles import student_quantile
 from tpcsweep.data.flags import SHORTEST
 from tpcsweep.data.similar_cells import FEWEST_CYCLES, FEWEST_TIMES
 
@@ -109,7 +110,7 @@ def analyse(
         if samples.size - most >= FEWEST_CYCLES * cycle > 0 and kept.size - cycle >= _BATCHES:
             whole = np.convolve(kept, np.full(cycle, 1 / cycle), "valid")
             error = standard_error(_batch_means(whole, samples))
-        half = error * float(special.stdtrit(freedom, (1 + confidence) / 2))
+        half = error * student_quantile((1 - confidence) / 2, freedom)
         low, high = mean - half, mean + half
         length = min(2.0 * kept.size, 2 * independent, kept.size * interval / (rtt or interval / 2))
         trend = error > 0 and bool(stats.kendalltau(range(_BATCHES), batches).pvalue <= _TREND_LEVEL)

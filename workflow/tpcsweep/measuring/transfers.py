@@ -44,6 +44,7 @@ class CellTransfers:
         self._failures: dict[int, str] = {}
         self._waiting: dict[str, int] = {}  # rows without a record of XRootD, by file name, oldest first
         self._early: dict[str, Copy] = {}  # records of transfers whose end is not yet known
+        self._waits: list[tuple[float, float]] = []  # of streams for doors that asked for a pause
         self._unfinished: Columns = {}  # transfers that ran when the cell ended
         self._duration = self._monitored_until = 0.0  # s since the cell's start
         self.exhausted = False  # whether every stream has given up
@@ -53,6 +54,8 @@ class CellTransfers:
         """Record an event of the client, with the arrival if a transfer ended."""
         if event["event"] in ("exhausted", "finished"):
             setattr(self, event["event"], True)
+        elif event["event"] == "waited":
+            self._waits.append((event["start"] - self._began, event["end"] - self._began))
         elif event["event"] == "end":
             self._end(event, arrival or Arrival(None, 0))
 
@@ -196,10 +199,16 @@ class CellTransfers:
             "length_files": counted / self._streams if files else math.nan,
             "transfers": int(ok.sum()),
             "transfers_failed": int((~ok).sum()),
+            "waited_share": self._waited_share(),
             "outside_copy": _mean(outside_copy(ended)),
             "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
             "xrootd_share": monitored_share(ended, self._monitored_until),
         }
+
+    def _waited_share(self) -> float:
+        """Return the share of the streams' time in which they waited for doors that asked for a pause."""
+        waited = sum(max(0.0, min(end, self._duration) - start) for start, end in self._waits)
+        return waited / (self._streams * self._duration) if self._duration else math.nan
 
     def moving(self, times: NDArray[np.float64], growth: float, ramp: float) -> NDArray[np.float64]:
         """Return the `moving_share` of the streams between `times`, in s since the cell's start."""

@@ -5,15 +5,16 @@ Numbers follow from the limited cells themselves. Throughput that TCP's window l
 buffer; CPU time for each Gbit is that of the cells whose CPU was used up. Both are medians over cells.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import short
-from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, REMEDIES
+from tpcsweep.data.variables import LIMIT_NAMES, UNEXPLAINED
 from tpcsweep.pages.cell_columns import Cells
+from tpcsweep.pages.full_rates import FullRate
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import name_text, value_text
 
@@ -24,8 +25,11 @@ Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
-def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies) -> str:
-    """Return two sentences about cells without warnings, or "" if no limit of theirs is known."""
+def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies, full_rates: Sequence[FullRate] = ()) -> str:
+    """Return two sentences about cells without warnings, or "" if no limit of theirs is known.
+
+    Others follow for the rate limits of hosts that these cells fill.
+    """
     judged = cells.trusted & (cells.limit != "")
     below = judged & ~(cells.throughput >= _FILLED * cells.bandwidth) & (cells.limit != "bandwidth")
     if not judged.any():
@@ -33,30 +37,28 @@ def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies) -> str:
     if not below.any():
         path = _only(cells.bandwidth)
         rate = f" of {value_text('bandwidth', path)}" if path is not None else ""
-        return f"The path{rate} limits every cell{cells.kind} ({judged.sum()})."
+        return f"The path{rate} limits every setting{cells.kind} ({judged.sum()})."
     names, counts = np.unique(cells.limit[below].astype(str), return_counts=True)
     limit = str(names[counts.argmax()])
     held = judged & (cells.limit == limit)
     text = next(_numbers(limit, held, judged, summary, cells), "")
     if not text:
-        text = f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} cells{cells.kind}"
-    return f"{text}. {_change(limit, held, cells, remedies)}"
+        text = f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}"
+    rates = filter(None, (rate.in_settings(held) for rate in full_rates))
+    return " ".join([f"{text}.", *rates, _change(limit, held, cells, remedies)])
 
 
 def _change(limit: str, held: Mask, cells: Cells, remedies: Remedies) -> str:
-    """Name the change with the largest measured gain in the limited cells, or the changes that relieve the limit."""
-    measured = ((remedy, remedies.effect(remedy, held)) for remedy in REMEDIES[limit])
+    """Name the change with the largest measured gain in the limited cells, or what is known of other changes."""
+    measured = ((remedy, remedies.effect(remedy, held)) for remedy in remedies.of(limit))
     gains = [(remedy, *found) for remedy, found in measured if found is not None and found[1].gain]
     if not gains:
-        return f"What relieves it: {LIMIT_REMEDIES[limit]}."
+        lines = remedies.lines(dict.fromkeys(remedies.of(limit), held))
+        return " ".join([*([] if limit in UNEXPLAINED else ["No change has a measured gain here."]), *lines])
     remedy, words, effect = max(gains, key=lambda each: each[2].ratio)
     words_of_axis = isinstance(cells.axes[remedy.axis][0], str)
-    step = (
-        "here"
-        if words_of_axis
-        else f"here for each step to the next measured value of {name_text(remedy.axis)}"
-    )
-    return f"What helps: {words}, {effect.times(step)}."
+    step = "" if words_of_axis else f" for each step to the next measured value of {name_text(remedy.axis)}"
+    return f"What helps most: {words}. Measured gain: {effect.times(f'the throughput{step}')}."
 
 
 def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells) -> Iterator[str]:
@@ -77,7 +79,7 @@ def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: C
             best = max(np.flatnonzero(held), key=lambda cell: cells.throughput[cell])
             where = [cells.value(name, int(cells.places[name][best])) for name in cells.several()]
             yield (
-                f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} cells{cells.kind}: it takes "
+                f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}: it takes "
                 f"{each} cores for each Gbit/s{need}; {_made(summary)}: at most {short(cells.throughput[best], 2)} "
                 f"Gbit/s, with {', '.join(where)}"
             )
@@ -101,7 +103,7 @@ def _window(held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells, path: f
     needed = _FILLED * path / np.median(each)
     best = max(np.flatnonzero(here), key=lambda cell: cells.throughput[cell])
     count = int(streams[best])
-    share = f"{here.sum()} of {(judged & (rtt == worst)).sum()} cells{cells.kind}"
+    share = f"{here.sum()} of {(judged & (rtt == worst)).sum()} settings{cells.kind}"
     yield (
         f"At RTT {value_text('rtt', worst)}, TCP's window of {value_text('tcp_buffer', int(size))} limits "
         f"{share}: {int(np.ceil(needed / size))} streams, or one with "

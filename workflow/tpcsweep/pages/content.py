@@ -14,76 +14,82 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import between, counted, json_number, plain, short
-from tpcsweep.data.flags import FLAGS, GRADES, graded
+from tpcsweep.common.numbers import CONFIDENCE, between, counted, interval_ends, json_number, plain, short
+from tpcsweep.data.flags import FLAGS, GRADES
 from tpcsweep.data.labels import (
     SIMULATED,
     STATUS,
-    data_origin,
-    declared_coordinates,
-    flag_masks,
     flagged,
     is_mesh,
+    outside_sweep,
 )
-from tpcsweep.data.made_with import host_states
+from tpcsweep.data.repetitions import count_in_mean, settings_of
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
 from tpcsweep.pages.answer import answer
-from tpcsweep.pages.cell_columns import Cells, doubtful, grid_cells
+from tpcsweep.pages.cell_columns import Cells, grid_cells, limits_of_cells
+from tpcsweep.pages.cell_links import cell_links
 from tpcsweep.pages.contract import (
     Again,
-    Axis,
     CellColumns,
     Change,
-    Distinct,
-    FlagWords,
     LinkMatrix,
     PageData,
     Points,
+    Rates,
     SettingEffects,
+    SettingFlags,
+    SiteRow,
     Sparkline,
-    View,
+    Texts,
 )
+from tpcsweep.pages.dataset_facts import dataset_facts, results_folder
 from tpcsweep.pages.findings import Change as Effect
-from tpcsweep.pages.findings import disturbance, enough, findings
+from tpcsweep.pages.findings import enough, findings
+from tpcsweep.pages.full_rates import FullRate, full_rates, lines_of_settings
 from tpcsweep.pages.gains import Forecast, gains
-from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_LETTERS
-from tpcsweep.pages.panel_grid import arrange, arrange_axes, places_of_map
+from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_COLOURS_ON_DARK, LIMIT_LETTERS
+from tpcsweep.pages.machine_load import disturbance
+from tpcsweep.pages.page_axes import axis_meaning, first_places, page_axis, value_texts
+from tpcsweep.pages.page_flags import (
+    PageFlag,
+    cell_marks,
+    frequent_flags,
+    frequent_sentence,
+    page_flags,
+    setting_flags,
+)
+from tpcsweep.pages.panel_grid import arrange_axes
 from tpcsweep.pages.remedies import Remedies
-from tpcsweep.pages.series import as_texts, cell_series, first_transfers, numbered
+from tpcsweep.pages.series import as_texts, cell_series, distinct, first_transfers, missing_interval, numbered
+from tpcsweep.pages.setting_states import host_tables, setting_states
+from tpcsweep.pages.table_controls import columns, filters
 from tpcsweep.sweeps.parameters import name_text, value_text
+from tpcsweep.sweeps.study import log_folder
 from tpcsweep.sweeps.sweep import REPETITION, cell_paths
 
+_MOST_LISTED = 20
+"""Cells with a flag that are listed, if it is a warning or worse."""
 _SHOWN = (
-    *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu", "machine_cpu"),
+    *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu"),
+    *("machine_cpu", "machine_others", "machine_slowed"),
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
 )
 """Figures of a cell in addition to its throughput, if any cell has them."""
-_NOT_MEASURED, _OK, _FAILED, _OUTSIDE = range(4)
 _STATES = ("not measured", "without a throughput", "failed", "not part of the sweep")
-"""States of a setting on the page: those of a cell, and outside of the sweep."""
+"""States of a setting on the page: those of `STATUS` without a throughput, and outside of the sweep."""
+_OUTSIDE = len(STATUS)
+_SCATTER = "Its interval contains the scatter between repetitions, of this and of all other settings:"
+_SCATTER_OF_SPREADS = "Its interval has the means of their ends:"
+_PAUSE = "it asked for pauses (429 or 503 with Retry-After). Shares count them as time between files."
 _OF_CLAIMS = ("published", "source", "verdict", "reason")
-_IN_FILES = ("null: ", "inf: ")  # beginnings of remarks on values that a page shows as words
-_SETTINGS = {
-    "bandwidth": "path {}",
-    "rtt": "RTT {}",
-    "origins": "origins {}",
-    "cores": "cores: {}",
-    "streams": "streams {}",
-    "tcp_buffer": "TCP buffer {}",
-    "file_size": "files of {}",
-    "tool": "{}",
-    "copy_mode": "{}",
-    "mtu": "MTU {}",
-    "congestion_control": "{}",
-}
-"""Settings in the page's first lines, with their words."""
-_FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
 class Links(NamedTuple):
     """Content about the links of a mesh."""
 
+    headline: str  # the answer of the mesh, or ""
     sentences: Sequence[str]
+    sites: Sequence[SiteRow]
     matrix: LinkMatrix
 
 
@@ -106,35 +112,66 @@ def page_content(
     `files` are linked: path from the page's folder, and description. `overview` is the path to the list of all sweeps,
     or "". `exists` returns whether a path from the page's folder exists.
     """
-    gained = gains(summary, forecast.fitted) if forecast else None
-    cells = grid_cells(summary)
-    remedies = Remedies(cells, gained)
+    settings = settings_of(summary)
+    gained = gains(settings, forecast.fitted) if forecast else None
+    cells = grid_cells(settings)
+    in_blocks = effects["rows"] if effects else []
+    remedies = Remedies(cells, gained, in_blocks)
+    carried = page_flags(summary)
+    frequent = frequent_flags(summary, carried)
+    rates = full_rates(summary)
+    points = _points(settings, cells, remedies, forecast, setting_flags(summary, carried, frequent), rates)
+    limits = limits_of_cells(summary, settings)
+    data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
     return {
         "about": dataset_facts(summary),
         "partial": str(summary.attrs.get("partial", "")),
         "banner": disturbance(summary),
-        "answer": answer(summary, cells, remedies) if enough(cells, summary) else "",
+        "answers": _answers(settings, cells, remedies, rates, effects, links, goals),
         "findings": [
             {
                 "text": found.text,
-                "cells": list(found.cells),
+                "settings": list(found.settings),
                 "changes": [_change(change) for change in found.changes],
             }
-            for found in findings(summary, gained)
+            for found in findings(summary, gained, in_blocks)
         ],
         "effects": effects,
+        "settings": setting_states(summary),
         "doubts": _doubts(summary),
-        "hosts": _hosts(summary),
+        "hosts": host_tables(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
         "models": forecast.section if forecast else None,
         "links": list(links.sentences) if links else [],
+        "sites": links.sites if links else [],
         "goals": goals,
         "overview": overview,
+        "axes": [axis_meaning(summary[name]) for name in summary["throughput"].dims],
+        "frequent": frequent_sentence(frequent),
         "files": [{"path": path, "what": what} for path, what in files],
-        "data": _page_data(
-            summary, samples, transfers, forecast, links, _columns(summary, cells, remedies), exists
-        ),
+        "filters": filters(data),
+        "columns": columns(data),
+        "data": data,
     }
+
+
+def _answers(
+    settings: xr.Dataset,
+    cells: Cells,
+    remedies: Remedies,
+    rates: Sequence[FullRate],
+    effects: SettingEffects | None,
+    links: Links | None,
+    goals: Mapping[str, Any] | None,
+) -> list[str]:
+    """Return the answers that the page starts with: those of a mesh or of settings, then what limits most settings."""
+    of_mesh = [links.headline if links else "", str(goals["text"]) if goals else ""]
+    found = [
+        effects["headline"] if effects else "",
+        " ".join(filter(None, of_mesh)),
+        answer(settings, cells, remedies, rates) if enough(cells, settings) else "",
+    ]
+    return [text for text in found if text]
 
 
 def _page_data(
@@ -143,31 +180,38 @@ def _page_data(
     transfers: xr.Dataset,
     forecast: Forecast | None,
     links: Links | None,
-    columns: CellColumns,
+    carried: Sequence[PageFlag],
+    points: Points,
+    limits: NDArray[Any],
     exists: Callable[[str], bool],
 ) -> PageData:
-    dimensions = [str(name) for name in summary["throughput"].dims]
-    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, drop=True), places_of_map(summary))
-    masks = flag_masks(summary)
+    dims = [str(name) for name in summary["throughput"].dims if name != REPETITION]
+    varied = [name for name in dims if summary.sizes[name] > 1]
+    views = _views(points, forecast is not None, is_mesh(summary))
     return {
-        "views": _views(columns, forecast is not None, is_mesh(summary)),
+        "views": views,
+        "start": {"view": next(iter(views)), **first_places(summary, varied)},
         "interval": _interval_head(summary),
+        "no_interval": missing_interval(summary),
+        "scatter": _SCATTER_OF_SPREADS if summary.attrs["testbed_kind"] == SIMULATED else _SCATTER,
         "states": [*_STATES],
-        "axes": [_axis(summary[name]) for name in dimensions],
-        "x": -1 if places.x is None else dimensions.index(places.x),
-        "y": -1 if places.y is None else dimensions.index(places.y),
-        "columns": -1 if places.columns is None else dimensions.index(places.columns),
-        "flags": [
-            {**_flag(flag), "mask": masks[flag]}
-            for flag in _worst_first()
-            if flag in masks and flagged(summary, flag).any()
-        ],
+        "warned": "in no finding; Links and Goals use it" if links else "in no finding",
+        "pause": _PAUSE,
+        "axes": [page_axis(summary[name]) for name in varied],
+        "repetitions": value_texts(summary[REPETITION]),
+        "flags": [flag.words for flag in carried],
         "limits": [
-            (LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name])
+            {
+                "name": LIMIT_NAMES[name],
+                "meaning": meaning,
+                "letter": LIMIT_LETTERS[name],
+                "colour": LIMIT_COLOURS[name],
+                "on_dark": LIMIT_COLOURS_ON_DARK[name],
+            }
             for name, meaning in LIMITS.items()
         ],
-        "cells": columns,
-        "points": _points(summary, _outside(summary), forecast),
+        "cells": _columns(summary, carried, limits),
+        "points": points,
         "plans": forecast.section["plans"] if forecast else None,
         "links": links.matrix if links else None,
         "series": cell_series(summary, samples),
@@ -178,15 +222,13 @@ def _page_data(
 
 def _interval_head(summary: xr.Dataset) -> str:
     """Name the ends of a throughput: those of a simulation are no confidence interval."""
-    if not summary["throughput_low"].notnull().any():
-        return "smallest to largest"
-    share = f"{plain(100 * float(summary.attrs['measurement_confidence']))} %"
+    share = f"{plain(100 * float(summary.attrs.get('measurement_confidence', CONFIDENCE)))} %"
     return f"{share} of parameter sets" if summary.attrs["testbed_kind"] == SIMULATED else f"{share} interval"
 
 
-def _views(columns: CellColumns, is_fitted: bool, has_links: bool) -> list[View]:
+def _views(points: Points, is_fitted: bool, has_links: bool) -> dict[str, str]:
     """Return the pictures of a page; that of a mesh starts with a map of sites × sites."""
-    has_limits = any(limit >= 0 for limit in columns["limit"])
+    has_limits = any(limit >= 0 for limit in points["limit"])
     views = (
         ("lines", "lines", True),
         ("limit", "map of limits", has_limits),
@@ -195,12 +237,12 @@ def _views(columns: CellColumns, is_fitted: bool, has_links: bool) -> list[View]
         ("ratio", "fit over measured", is_fitted),
     )
     shown = sorted(views, key=lambda one: has_links and one[0] != "value")
-    return [{"key": key, "label": label} for key, label, is_known in shown if is_known]
+    return {key: label for key, label, is_known in shown if is_known}
 
 
 def _change(change: Effect) -> Change:
     known = math.isfinite(change.low)
-    times, interval = short(change.ratio, 2), between(change.low, change.high, 2) if known else ""
+    times, interval = short(change.ratio, 2), between(change.low, change.high) if known else ""
     return {
         "words": change.words,
         "ratio": change.ratio,
@@ -213,49 +255,9 @@ def _change(change: Effect) -> Change:
     }
 
 
-def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
-    """Return sweep, machine, dates, and the number of cells of each status."""
-    attributes = summary.attrs
-    status = summary["status"].values
-    undeclared = sorted(set(map(str, summary.coords)) - {"record", *declared_coordinates(summary)})
-    measured = status != STATUS.index("not_measured")
-    loud = doubtful(summary).reshape(status.shape)
-    invalid = flagged(summary, *graded(FLAGS, "invalid")).values
-    ok = status == STATUS.index("ok")
-    counts = {
-        "without warnings": ok & ~loud,
-        "with warnings": ok & loud & ~invalid,
-        "invalid": ok & invalid,
-        "failed": status == STATUS.index("failed"),
-        "not measured": ~measured,
-    }
-    return {
-        "name": str(attributes["sweep"]),
-        "made": _origin(summary),
-        "simulated": attributes["testbed_kind"] == SIMULATED,
-        "from": str(attributes["measured_from"]),
-        "until": str(attributes["measured_until"]),
-        "facts": [
-            *([name, str(attributes[name])] for name in _FACTS if attributes.get(name)),
-            *([name_text(name), value_text(name, math.nan)] for name in undeclared),
-        ],
-        "description": str(attributes.get("description", "")),
-        "settings": _settings(summary),
-        "comment": str(attributes.get("comment", "")),
-        "references": str(attributes.get("references", "")),
-        "count": int(status.size),
-        "state": f"{counted(status.size, 'cell')}: "
-        + ", ".join(f"{int(which.sum())} {words}" for words, which in counts.items() if which.any()),
-        "failed": int(counts["failed"].sum()),
-        "missing": int(counts["not measured"].sum()),
-        "flagged": int((loud & measured).sum()),
-        "measured": int(measured.sum()),
-    }
-
-
 def sparkline(summary: xr.Dataset) -> Sparkline | None:
     """Return mean throughput over the first axis of the map; None if fewer than two values of it have any."""
-    ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
+    ok = summary["throughput"].where(count_in_mean(summary)).mean(REPETITION)
     axis = arrange_axes(summary[["throughput"]]).x
     means = ok.mean([name for name in ok.dims if name != axis]).values.ravel()
     if axis is None or np.isfinite(means).sum() < 2:
@@ -267,54 +269,23 @@ def sparkline(summary: xr.Dataset) -> Sparkline | None:
     }
 
 
-def _origin(summary: xr.Dataset) -> str:
-    """Return the origin of the throughput, with the machine of network namespaces."""
-    host, origin = summary.attrs.get("host"), data_origin(summary)
-    in_namespaces = host and summary.attrs["testbed_kind"] == "netns"
-    return f"{origin}: network namespaces on host {host}" if in_namespaces else origin
-
-
-def _settings(summary: xr.Dataset) -> list[str]:
-    """Return the settings that all cells share and the length of cells, for one line; axes name the others."""
-    fixed = [
-        words.format(value_text(name, summary[name].item()))
-        for name, words in _SETTINGS.items()
-        if name in summary.coords and not summary[name].ndim
-    ]
-    lengths = summary["duration"].values if "duration" in summary else np.array([])
-    if not np.isfinite(lengths).any():
-        return fixed
-    seconds = [float(end(lengths)) for end in (np.nanmin, np.nanmax)]
-    ends = dict.fromkeys(short(round(end) or end, 2) for end in seconds)
-    return [*fixed, f"cells of {' to '.join(ends)} s"]
-
-
-def _axis(values: xr.DataArray) -> Axis:
-    name, comment = str(values.name), str(values.attrs.get("comment", ""))
-    return {
-        "key": name,
-        "label": name_text(name),
-        "comment": "; ".join(part for part in comment.split("; ") if not part.startswith(_IN_FILES)),
-        "repetition": name == REPETITION,
-        "values": [value_text(name, value) for value in values.values.tolist()],
-    }
-
-
-def _columns(summary: xr.Dataset, cells: Cells, remedies: Remedies) -> CellColumns:
+def _columns(summary: xr.Dataset, carried: Sequence[PageFlag], limits: NDArray[Any]) -> CellColumns:
     messages = summary["message"].values.ravel()
     shown = {name: as_texts(summary[name]) for name in _SHOWN if name in summary}
-    ok = (summary["status"] == STATUS.index("ok")).values
+    successful = summary.where(summary["status"] == STATUS.index("ok"))
+    rates = _rates(successful[["throughput", "throughput_low", "throughput_high"]])
+    counted = count_in_mean(summary).values.ravel()
+    is_left_out = [
+        rate is not None and not count for rate, count in zip(rates["value"], counted, strict=True)
+    ]
     return {
-        "value": as_texts(summary["throughput"].where(ok)),
-        "low": as_texts(summary["throughput_low"].where(ok)),
-        "high": as_texts(summary["throughput_high"].where(ok)),
+        **rates,
         "status": summary["status"].values.ravel().tolist(),
-        "flags": summary["flags"].values.ravel().tolist(),
-        "limit": _limit_places(summary["limit"].values.ravel()),
-        "second": _limit_places(cells.second),
-        "shares": _shares(summary),
-        "advice": _distinct([*remedies.of_cells()]),
+        "marks": distinct(cell_marks(carried, is_left_out)),
+        "counts": counted.astype(int).tolist(),
+        "limit": _limit_places(limits),
         "message": numbered(messages),
+        "started": _starts(summary),
         "figures": [
             {
                 "key": name,
@@ -328,13 +299,24 @@ def _columns(summary: xr.Dataset, cells: Cells, remedies: Remedies) -> CellColum
     }
 
 
+def _starts(summary: xr.Dataset) -> Texts | None:
+    """Return the times at which cells were started, None for cells without a known time; None without any."""
+    if "started" not in summary or summary.attrs["testbed_kind"] == SIMULATED:
+        return None
+    times = summary["started"].values.ravel().astype("datetime64[s]")
+    known = ~np.isnat(times)
+    if not known.any():
+        return None
+    return [f"{time}".replace("T", " ") if ok else None for time, ok in zip(times, known, strict=True)]
+
+
 def _limit_places(limits: Iterable[str]) -> list[int]:
     names = list(LIMITS)
     return [names.index(limit) if limit in names else -1 for limit in limits]
 
 
 def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
-    """Return each cell's limits with their percentage of its time, largest first; datasets may lack them."""
+    """Return each setting's limits with their percentage of its time, largest first; datasets may lack them."""
     names = [name for name, share in SHARES.items() if share in summary and summary[share].notnull().any()]
     if not names:
         return None
@@ -348,34 +330,48 @@ def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
     ]
 
 
-def _points(summary: xr.Dataset, outside: NDArray[np.bool_], forecast: Forecast | None) -> Points:
-    """Return the columns of settings: each is the mean over its repetitions, with the ends of all their intervals."""
-    combined = arrange(summary).cells
-    mean = combined["throughput"]
+def _points(
+    settings: xr.Dataset,
+    cells: Cells,
+    remedies: Remedies,
+    forecast: Forecast | None,
+    flags: SettingFlags,
+    rates: Sequence[FullRate],
+) -> Points:
+    mean = settings["throughput"]
     grades = np.maximum.reduce(
-        [
-            flagged(summary, flag).any(REPETITION).values * (1 + GRADES.index(known.grade))
-            for flag, known in FLAGS.items()
-        ]
+        [flagged(settings, flag).values * (1 + GRADES.index(known.grade)) for flag, known in FLAGS.items()]
     )
-    lacking = np.where(combined["failed"].values, _FAILED, _NOT_MEASURED)
-    lacking[
-        outside.reshape(summary["throughput"].shape).all(summary["throughput"].get_axis_num(REPETITION))
-    ] = _OUTSIDE
     fitted = forecast.fitted.transpose(*mean.dims) if forecast else None
-    path, quota = (_setting(summary, name, mean) for name in ("bandwidth", "cores"))
+    path, quota = (_setting(settings, name, mean) for name in ("bandwidth", "cores"))
+    lines = zip(lines_of_settings(rates, mean.size), remedies.of_settings(), strict=True)
+    advice = [text_of_rate or text for text_of_rate, text in lines]
     return {
-        "value": as_texts(mean),
-        "low": as_texts(combined["low"]),
-        "high": as_texts(combined["high"]),
-        "state": np.where(np.isfinite(mean), _OK, lacking).ravel().tolist(),
+        **_rates(settings),
+        "state": settings["status"].where(~outside_sweep(settings), _OUTSIDE).values.ravel().tolist(),
+        "flags": flags,
         "grade": grades.ravel().tolist(),
-        "limit": _frequent_limits(summary),
+        "limit": _limit_places(cells.limit),
+        "second": _limit_places(cells.second),
+        "shares": _shares(settings),
+        "paused": as_texts(np.rint(100 * cells.paused)) if np.isfinite(cells.paused).any() else None,
+        "advice": distinct(advice),
         "path": as_texts(path),
         "quota": as_texts(quota),
         "fitted": None if fitted is None else as_texts(fitted),
         "ratio": None if fitted is None else as_texts(fitted / mean.where(mean > 0)),
     }
+
+
+def _rates(summary: xr.Dataset) -> Rates:
+    """Return throughput with the ends of its intervals, as texts; an end below zero is not shown."""
+    names = ("throughput", "throughput_low", "throughput_high")
+    rates, low, high = (summary[name].values.ravel().tolist() for name in names)
+    ends = [
+        interval_ends(max(first, 0.0), last) if math.isfinite(first + last) else (None, None)
+        for first, last in zip(low, high, strict=True)
+    ]
+    return {"value": as_texts(rates), "low": [first for first, _ in ends], "high": [last for _, last in ends]}
 
 
 def _setting(summary: xr.Dataset, name: str, mean: xr.DataArray) -> xr.DataArray:
@@ -385,51 +381,14 @@ def _setting(summary: xr.Dataset, name: str, mean: xr.DataArray) -> xr.DataArray
     return known.broadcast_like(mean).transpose(*mean.dims)
 
 
-def _frequent_limits(summary: xr.Dataset) -> list[int]:
-    """Return the place of the limit that most of a setting's successful repetitions share, or -1."""
-    places = np.reshape(_limit_places(summary["limit"].values.ravel()), summary["limit"].shape)
-    places[(summary["status"] != STATUS.index("ok")).values] = -1
-    axis = summary["limit"].get_axis_num(REPETITION)
-    votes = np.stack([(places == place).sum(axis) for place in range(len(LIMITS))])
-    return np.where(votes.any(axis=0), votes.argmax(axis=0), -1).ravel().tolist()
-
-
-def _distinct(texts: Sequence[str]) -> Distinct:
-    number = {text: at for at, text in enumerate(dict.fromkeys(texts))}
-    return {"texts": list(number), "at": [number[text] for text in texts]}
-
-
 def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
-    counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
-    return [{**_flag(flag), "count": counts[flag]} for flag in _worst_first() if counts[flag]]
-
-
-def _hosts(summary: xr.Dataset) -> list[dict[str, Any]]:
-    """Return the settings of each recorded host, and those of them that differ between deployments."""
+    measured = (summary["status"] != STATUS.index("not_measured")).values
+    counts = [(flag, int((flag.cells & measured).sum())) for flag in page_flags(summary)]
     return [
-        {
-            "name": host,
-            "settings": {name: " | ".join(values) for name, values in sorted(settings.items())},
-            "differing": sorted(name for name, values in settings.items() if len(values) > 1),
-        }
-        for host, settings in sorted(host_states(summary).items())
+        {**flag.words, "count": count, "cells": cell_links(summary, flag.cells & measured)[:_MOST_LISTED]}
+        for flag, count in counts
+        if count
     ]
-
-
-def _worst_first() -> list[str]:
-    return sorted(FLAGS, key=lambda flag: -GRADES.index(FLAGS[flag].grade))
-
-
-def _flag(flag: str) -> FlagWords:
-    known = FLAGS[flag]
-    return {"grade": known.grade, "words": known.label, "meaning": known.meaning}
-
-
-def _outside(summary: xr.Dataset) -> NDArray[np.bool_]:
-    """Return which cells of the flattened grid the sweep excludes."""
-    outside = np.zeros(summary["throughput"].size, bool)
-    outside[np.ravel(summary.attrs.get("excluded", [])).astype(int)] = True
-    return outside
 
 
 def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> Again | None:
@@ -442,15 +401,17 @@ def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> Again | None:
         cell_paths(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
         for place in itertools.product(*values)
     ]
-    for at in np.flatnonzero(_outside(summary)):
+    for at in np.flatnonzero(outside_sweep(summary)):
         paths[at] = "", ""
-    deployments = _distinct([deployment for deployment, _ in paths])
+    deployments = distinct([deployment for deployment, _ in paths])
+    folders = [log_folder(deployment) for deployment in deployments["texts"]]
     return {
-        "folder": summary.attrs["cells"],
+        "results": results_folder(summary),
         "command": summary.attrs["command"],
         "deployments": deployments["texts"],
         "deployment": deployments["at"],
         "cell": [cell for _, cell in paths],
-        "logs": [exists(f"logs/{deployment}") for deployment in deployments["texts"]],
+        "log_folders": folders,
+        "logs": [exists(folder) for folder in folders],
         "files": [exists(f"cells/{deployment}/{cell}.json") for deployment, cell in paths],
     }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data that a sweep's page hands to its scripts: every name that the scripts in `pages/templates` may read.
 
-`make lint` checks the scripts against these types. Columns have one value for each cell of the flattened grid, or for
-each point, which is a cell without its repetition. Numbers are texts for people.
+`make lint` checks the scripts against these types. Columns have one value for each point of the flattened grid, which
+is a setting: all repetitions as one; or for each cell, and those of a setting follow each other. Numbers are texts
+for people.
 """
 
 from typing import TypedDict
@@ -11,22 +12,24 @@ Texts = list[str | None]
 """Numbers as texts; None where there is no number."""
 Numbered = list[tuple[int, str]]
 """Texts of a few cells or rows, with their numbers."""
-Limit = tuple[str, str, str, str]
-"""Name, meaning, colour and letter of a limit; columns refer to limits by their places in `PageData`."""
 
 
-class View(TypedDict):
-    """A picture of all settings that a person may choose."""
+class Limit(TypedDict):
+    """A limit; columns refer to it by its place in `PageData`."""
 
-    key: str
-    label: str
+    name: str
+    meaning: str
+    letter: str
+    colour: str
+    on_dark: str  # colour on dark pages
 
 
 class Axis(TypedDict):
+    """An axis with several values, other than that of repetitions."""
+
     key: str
     label: str
-    comment: str  # what it means; "" in datasets from elsewhere
-    repetition: bool
+    words: bool  # read from above like a table; numbers grow upwards
     values: list[str]
 
 
@@ -36,15 +39,22 @@ class FlagWords(TypedDict):
     meaning: str
 
 
-class Flag(FlagWords):
-    mask: int  # bit in the column `flags` of cells
-
-
 class Distinct(TypedDict):
     """A column with few different texts."""
 
     texts: list[str]
-    at: list[int]  # place of each cell's text
+    at: list[int]  # place of each text
+
+
+class SettingFlag(TypedDict):
+    flag: int  # place in `PageData.flags`
+    share: str  # in how many of the setting's repetitions the flag is, unless it is in all
+
+
+class SettingFlags(Distinct):
+    """A column with few different sets of flags; texts are for a row of the table."""
+
+    sets: list[list[SettingFlag]]
 
 
 class Figure(TypedDict):
@@ -54,29 +64,36 @@ class Figure(TypedDict):
     values: Texts
 
 
-class CellColumns(TypedDict):
-    value: Texts  # throughput, Gbit/s
+class Rates(TypedDict):
+    """Throughput with the ends of its interval, Gbit/s."""
+
+    value: Texts
     low: Texts
     high: Texts
+
+
+class CellColumns(Rates):
     status: list[int]  # place in `PageData.states`
-    flags: list[int]
+    marks: Distinct  # flags, and whether the cell is not in the mean of its setting
+    counts: list[int]  # 1 for cells that count in the mean of their setting
     limit: list[int]  # place of the limit, or -1
-    second: list[int]  # place of the second limit, or -1
-    shares: list[list[list[int]]] | None  # places of limits with their percentage of the cell's time
-    advice: Distinct  # remedies for the cell's limits
     message: Numbered
+    started: Texts | None  # times of the start of cells, UTC
     figures: list[Figure]
 
 
-class Points(TypedDict):
-    """Columns of settings: cells with their repetitions as one."""
+class Points(Rates):
+    """Columns of settings, which `data.repetitions` defines."""
 
-    value: Texts  # mean throughput, Gbit/s
-    low: Texts
-    high: Texts
     state: list[int]  # place in `PageData.states`
+    flags: SettingFlags
     grade: list[int]  # worst grade of the flags: 0 none, 1 note, 2 warning, 3 invalid
     limit: list[int]  # place of the limit, or -1
+    second: list[int]  # place of the second limit, or -1
+    shares: list[list[list[int]]] | None  # places of limits with their percentage of the setting's time
+    paused: Texts | None
+    """Percentage of a setting's time that pauses of servers took, if that is a tenth or more."""
+    advice: Distinct  # remedies for the setting's limits
     path: Texts  # the path's bandwidth, Gbit/s
     quota: Texts  # cores of each side
     fitted: Texts | None
@@ -96,40 +113,49 @@ class Quantity(TypedDict):
 class Series(TypedDict):
     points: int  # of each cell; 0 if the page has no series
     step: float  # from one point to the next, seconds
-    step_text: str
     gap: int  # byte of a point without a sample; those below it are levels, the highest one at `top`
     quantities: list[Quantity]  # the goodput first
-    absent: str  # the sentence in place of the chart of a cell without points
+    explained: str  # sentence below the charts
+    absent: str  # the sentence in place of the charts of a cell without points
 
 
 class Transfers(TypedDict):
     counts: list[int]  # of each cell
     most: int  # transfers of a cell that are listed
     stream: list[int]
-    ok: list[int]
     start: Texts
     end: Texts
     rate: Texts
-    message: Numbered
+    failures: Numbered
 
 
 class Again(TypedDict):
     """Commands and files of cells that can be measured again."""
 
-    folder: str
+    results: str  # the folder in which the sweep was measured
     command: str
     deployments: list[str]
     deployment: list[int]  # place of each cell's deployment
     cell: list[str]  # path of each cell, or "" outside the sweep
-    logs: list[bool]  # whether the logs of each deployment exist
+    log_folders: list[str]  # of each deployment, in the folder of results
+    logs: list[bool]  # whether these exist next to the page
     files: list[bool]
 
 
-class Plan(TypedDict):
-    most: float  # highest throughput that the setting is sure to reach, Gbit/s
-    assured: str  # the same as text
-    expected: str
+class Answer(TypedDict):
+    """A setting or a statement, and the rest of the sentence."""
+
     setting: str
+    text: str
+
+
+class Plan(Answer):
+    most: float  # highest throughput that the setting is sure to reach, Gbit/s
+
+
+class PlanTable(TypedDict):
+    plans: list[Plan]  # the cheapest setting first
+    otherwise: Answer  # to targets that no setting reaches
 
 
 class OtherAxis(TypedDict):
@@ -138,13 +164,12 @@ class OtherAxis(TypedDict):
 
 
 class Plans(TypedDict):
-    """Tables of plans, for each value of other axes and each RTT: the cheapest setting first."""
+    """Tables of plans, for each value of other axes and each RTT."""
 
     rtts: list[float]  # ms
     others: list[OtherAxis]
-    tables: list[list[Plan]]
-    measured: list[str]  # what is measured under the conditions of each table
-    probability: str
+    tables: list[PlanTable]
+    beyond: str  # the answer for larger RTTs
 
 
 class Change(TypedDict):
@@ -161,8 +186,12 @@ class Change(TypedDict):
 
 
 class EffectRow(Change):
-    """The effect of a setting inside blocks; `pairs` are blocks."""
+    """The effect of a value of a setting inside blocks, in all cells or at one value of an axis; `pairs` are blocks."""
 
+    setting: str
+    value: str
+    axis: str  # "" for all cells
+    at: str
     measure: str
     verdict: str
     drawn: bool  # whether the forest plot has it
@@ -171,6 +200,7 @@ class EffectRow(Change):
 class SettingEffects(TypedDict):
     """The effects of settings, with the wanted ratio of throughput."""
 
+    headline: str  # the effects in a few sentences
     over: str  # the values that others are compared with
     wanted: float
     rows: list[EffectRow]
@@ -190,13 +220,11 @@ class KeptChange(TypedDict):
 
 
 class History(TypedDict):
-    """Data of a history's charts; columns of cells have one value for each run."""
+    """Data of a history's chart."""
 
     runs: list[KeptRun]
     changes: list[KeptChange]
     levels: list[float | None]  # mean ratios before, between and after changes
-    cells: list[list[float | None]]  # ratios to each shown cell's own mean
-    span: list[float]  # of all cells' ratios, also of those that are not shown
 
 
 class Sparkline(TypedDict):
@@ -207,29 +235,44 @@ class Sparkline(TypedDict):
     rates: list[float | None]  # Gbit/s
 
 
-class LinkMatrix(TypedDict):
-    """Links of a mesh at their best settings; columns have one value for each link."""
+class Link(TypedDict):
+    """A link of a mesh at its best setting."""
 
-    sources: list[str]
+    source: int  # place in `LinkMatrix.sources`
+    destination: int
+    rate: float | None  # throughput, Gbit/s
+    value: str  # the same as text, or ""
+    mark: str  # of its verdict, or ""
+    compared: bool  # whether it has a colour
+    text: str  # lines about it
+
+
+class SiteRow(TypedDict):
+    """A site of a mesh; its throughput over that of the middle half of the others, with interval and links, or ""."""
+
+    site: str
+    sends: str
+    receives: str
+
+
+class LinkMatrix(TypedDict):
+    sources: list[str]  # with the marks of their verdicts
     destinations: list[str]
-    sends: list[str]  # mark of each source's verdict, or ""
-    receives: list[str]
-    source: list[int]  # place of each link's source
-    destination: list[int]
-    value: Texts  # throughput, Gbit/s
-    mark: list[str]  # of the link's verdict, or ""
-    text: list[str]  # lines about the link
+    links: list[Link]
 
 
 class PageData(TypedDict):
-    views: list[View]
+    views: dict[str, str]  # labels of the pictures of all settings that a person may choose
+    start: dict[str, str]  # the view, and the axes of the places x, y and columns, of a page without choices
     interval: str  # what the ends of a throughput are, for the head of a column
+    no_interval: str  # why a cell has none, or ""
+    scatter: str  # scatter that the interval of a mean contains, in a sentence
     states: list[str]  # of cells and settings; the last one is that of a setting outside of the sweep
+    warned: str  # which sections use settings with a warning
+    pause: str  # reason of a setting's pauses
     axes: list[Axis]
-    x: int  # axis across, or -1
-    y: int  # axis with a line for each value, and up in maps, or -1
-    columns: int  # axis of the columns of panels, or -1; all other axes are in their rows
-    flags: list[Flag]  # those that a cell carries
+    repetitions: list[str]
+    flags: list[FlagWords]  # those that a cell carries
     limits: list[Limit]
     cells: CellColumns
     points: Points

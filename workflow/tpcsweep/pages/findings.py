@@ -1,36 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings of a dataset in at most seven paragraphs, each with its cells; pure functions.
 
-They describe successful cells without warnings or invalid figures, if there are enough. Separate sentences count the
-other cells.
+They describe settings, each by the mean of its repetitions, without warnings or invalid figures, if there are enough.
+Separate sentences count the cells with a warning, and failed ones.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import between, counted, short
-from tpcsweep.data.effects import mean_ratio
+from tpcsweep.data.effects import Interval, mean_ratio
 from tpcsweep.data.flags import FLAGS, graded
-from tpcsweep.data.labels import STATUS, flagged
-from tpcsweep.data.scatter import OF_THE_MACHINE, RUN_TO_RUN
-from tpcsweep.data.variables import LIMIT_NAMES, REMEDIES, alternatives
+from tpcsweep.data.labels import STATUS, flagged, is_mesh, outside_sweep
+from tpcsweep.data.lost_links import LostLink, by_site, main_reason
+from tpcsweep.data.redirectors import redirector_words
+from tpcsweep.data.repetitions import settings_of
+from tpcsweep.data.scatter import RUN_TO_RUN
+from tpcsweep.data.variables import LIMIT_NAMES, alternatives
 from tpcsweep.pages.cell_columns import FULL, Cells, doubtful, grid_cells
+from tpcsweep.pages.contract import EffectRow
+from tpcsweep.pages.full_rates import RAISE, full_rates
 from tpcsweep.pages.gains import Gains
-from tpcsweep.pages.remedies import Remedies
-from tpcsweep.sweeps.parameters import KNOBS, value_text
+from tpcsweep.pages.remedies import SCATTER_OF_PAIRS, UNDECIDED_PAUSES, Remedies
+from tpcsweep.sweeps.parameters import CELL, KNOBS, LINK, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
 _MOST_RTTS = 4  # RTTs with a cheapest setting in a sentence
-_MANY_DISTURBED = 0.2  # share of measured cells above which the page starts with a warning
+_MOST_LOST = 8  # groups of links without a measurement that have a line each
 _ENOUGH, _MANY = 1 / 3, 4
-"""Share and number of cells without warnings below which they do not speak for the sweep; half of its cells do."""
-_EQUAL = 0.95  # share of the best, or of the path's bandwidth, from which cells may count as equal to it
+"""Share and number of settings without warnings below which they do not speak for the sweep; half of its settings do.
+"""
+_EQUAL = 0.95  # share of the best, or of the path's bandwidth, from which settings may count as equal to it
 
 
 @dataclass(frozen=True)
@@ -47,49 +54,45 @@ class Change:
 @dataclass(frozen=True)
 class Sentence:
     text: str  # lines, if it has several
-    cells: tuple[int, ...]  # indices in the flattened grid of the cells that it describes
+    settings: tuple[
+        int, ...
+    ]  # indices in the flattened grid, without repetitions, of the settings that it describes
     changes: tuple[Change, ...] = ()
 
 
-def findings(summary: xr.Dataset, gains: Gains | None = None) -> list[Sentence]:
-    """Return the findings of a dataset, most important first; `gains` are those of the fitted model."""
-    cells = grid_cells(summary)
-    if not enough(cells, summary):
-        ok, trusted = int((summary["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
-        text = f"Too few cells without warnings ({trusted} of {ok}) for findings about the sweep."
+def findings(
+    summary: xr.Dataset, gains: Gains | None = None, effects: Sequence[EffectRow] = ()
+) -> list[Sentence]:
+    """Return the findings of a dataset, most important first.
+
+    Args:
+        summary: Dataset of cells.
+        gains: Gains by the fitted model.
+        effects: Effects of settings inside blocks, which the page has in a section of their own.
+    """
+    settings = settings_of(summary)
+    cells = grid_cells(settings)
+    if not enough(cells, settings):
+        ok, trusted = int((settings["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
+        text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
         about = [Sentence(text, _places(cells.trusted))]
     else:
-        about = [*_highest(cells), *_limits(cells, Remedies(cells, gains)), *_effects(cells)]
-    return [*about, *_doubts(summary), *_holes(summary)]
+        limits = _limits(cells, Remedies(cells, gains, effects))
+        about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
+    return [*about, *_host_rates(summary), *_doubts(summary, bool(effects)), *_holes(summary)]
 
 
-def enough(cells: Cells, summary: xr.Dataset) -> bool:
-    """Return whether the cells without warnings are enough to speak for the sweep."""
-    ok, trusted = int((summary["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
+def enough(cells: Cells, settings: xr.Dataset) -> bool:
+    """Return whether the settings without warnings are enough to speak for the sweep."""
+    ok, trusted = int((settings["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
     return not (trusted < _ENOUGH * ok or trusted < min(_MANY, ok / 2))
-
-
-def disturbance(summary: xr.Dataset) -> str:
-    """Return a warning if the machine was busy or slow during more than a fifth of measured cells, or ""."""
-    measured = summary["status"] != STATUS.index("not_measured")
-    which = {flag: flagged(summary, flag) & measured for flag in OF_THE_MACHINE}
-    count, every = int(np.any([held.values for held in which.values()], axis=0).sum()), int(measured.sum())
-    if count <= _MANY_DISTURBED * every:
-        return ""
-    named = ", ".join(
-        f"{FLAGS[flag].label} ({int(held.sum())})" for flag, held in which.items() if held.any()
-    )
-    return (
-        f"The machine was busy or slow during {count} of {every} cells: {named}. Their throughput is that of the "
-        "machine, not of the setting. Measure them again on an idle machine, or with fewer cores and a slower path."
-    )
 
 
 def _highest(cells: Cells) -> Iterator[Sentence]:
     """Name the best setting, or the number of those that are equal to it within their intervals, and the cheapest."""
     if not cells.trusted.any():
         return
-    rates, half = cells.of_settings()
+    rates, half = cells.throughput, (cells.high - cells.low) / 2
     best = int(np.nanargmax(rates))
     spread = np.hypot(np.nan_to_num(half), 2 * RUN_TO_RUN * rates)
     like_best = cells.trusted & (rates[best] - rates <= np.hypot(spread, spread[best]))
@@ -98,23 +101,20 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
     fills = bool(np.isfinite(path) and rates[best] >= _EQUAL * path)
     if fills:
         group |= cells.trusted & (rates >= _EQUAL * path)
-    of = f" of cells{cells.kind}" if cells.kind else ""
+    of = f" of settings{cells.kind}" if cells.kind else ""
     text = f"The highest throughput{of} is {short(rates[best])} Gbit/s"
-    if np.isfinite(half[best]):
-        text += f" ({between(max(rates[best] - half[best], 0), rates[best] + half[best])})"
+    if half[best] > 0:
+        text += f" ({between(max(cells.low[best], 0), cells.high[best])})"
     if np.isfinite(path):
         text += f", {short(100 * rates[best] / path, 2)} % of the path's {value_text('bandwidth', path)}"
-    equals, alike = (len(np.unique(cells.setting[which])) for which in (group, like_best | group))
-    if equals > 1:
-        text += f". {group.sum()} cells are equal to it within their intervals"
+    if group.sum() > 1:
+        text += f". {group.sum()} settings are equal to it within their intervals"
         if fills:
             share = f"{short(100 * _EQUAL)} % of its {value_text('bandwidth', path)} or more"
-            text = (
-                f"{group.sum()} of {cells.trusted.sum()} cells{cells.kind} fill the path: they reach {share}"
-            )
+            text = f"{group.sum()} of {cells.trusted.sum()} settings{cells.kind} fill the path: they reach {share}"
         yield Sentence(f"{text}.{_cheapest(group, cells)}", _places(group))
-    elif alike > 1:
-        others = counted(int((like_best & ~group).sum()), "other cell")
+    elif (like_best & ~group).any():
+        others = counted(int((like_best & ~group).sum()), "other setting")
         yield Sentence(f"{text}. The intervals of {others} include it.", (best, *_places(like_best & ~group)))
     else:
         named = [name for name in cells.several() if len(cells.axes[name]) > 1]
@@ -123,7 +123,10 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
 
 
 def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
-    """Name the cheapest of some cells at each RTT; of equally cheap ones only what they have in common."""
+    """Name the cheapest of some settings at each RTT; of equally cheap ones only what they have in common.
+
+    Nothing is named if all of them cost the same at every RTT.
+    """
     several = cells.several()
     knobs = [name for name in KNOBS if name in several]
     if not knobs:
@@ -133,25 +136,26 @@ def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
     if "rtt" in several:
         known = np.unique(cells.places["rtt"][group])
         rtts = known[np.unique(np.linspace(0, len(known) - 1, _MOST_RTTS).round().astype(int))].tolist()
-    texts = []
+    texts, is_cheaper = [], False
     for rtt in rtts:
         among = np.flatnonzero(group if rtt is None else group & (cells.places["rtt"] == rtt))
         costs = [tuple(cells.axes[name][cells.places[name][cell]] for name in knobs) for cell in among]
         alike = [cell for cell, cost in zip(among, costs, strict=True) if cost == min(costs)]
+        is_cheaper |= len(alike) < len(among)
         common = [name for name in others if len({cells.places[name][cell] for cell in alike}) == 1]
         setting = ", ".join(
             cells.value(name, int(cells.places[name][alike[0]])) for name in (*knobs, *common)
         )
         texts.append(setting if rtt is None else f"{setting} at {cells.value('rtt', rtt)}")
-    return f" The cheapest of them: {'; '.join(texts)}."
+    return f" The cheapest of them: {'; '.join(texts)}." if is_cheaper else ""
 
 
 def _limits(cells: Cells, remedies: Remedies) -> Iterator[Sentence]:
-    """Yield a paragraph for each of the most frequent limits: number of cells, region, share of time and remedies."""
+    """Yield a paragraph for each of the most frequent limits: settings, region, share of time and remedies."""
     judged = cells.trusted & (cells.limit != "")
     if not judged.any():
         if cells.trusted.any():
-            yield Sentence("The dataset does not record what limited its cells.", ())
+            yield Sentence("The dataset does not record what limited its settings.", ())
         return
     names, counts = np.unique(cells.limit[judged].astype(str), return_counts=True)
     for limit in names[np.argsort(-counts, kind="stable")][:_MOST_LIMITS].tolist():
@@ -161,16 +165,17 @@ def _limits(cells: Cells, remedies: Remedies) -> Iterator[Sentence]:
         if whole.any():
             name, region = LIMIT_NAMES[limit], _region(whole, judged, cells)
             texts.append(f"{name[0].upper()}{name[1:]} limits {region}{_time(whole, limit, cells)}.")
-            texts.append(remedies.sentence(dict.fromkeys(REMEDIES[limit], whole)))
+            texts += _filled_pauses(whole & cells.shared, whole & cells.undecided)
+            texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole))
         if partial.any():
             count = int(partial.sum())
             which = (
-                counted(count, "other cell")
+                counted(count, "other setting")
                 if whole.any()
-                else f"{count} of {judged.sum()} cells{cells.kind}"
+                else f"{count} of {judged.sum()} settings{cells.kind}"
             )
             texts += _full_at_times(partial, which, cells, remedies)
-        yield Sentence("\n".join(filter(None, texts)), _places(held))
+        yield Sentence("\n".join(texts), _places(held))
 
 
 def _time(held: NDArray[np.bool_], limit: str, cells: Cells) -> str:
@@ -180,8 +185,19 @@ def _time(held: NDArray[np.bool_], limit: str, cells: Cells) -> str:
     return f", for {short(100 * float(np.nanmedian(shares)), 2)} % of their time in the median"
 
 
+def _filled_pauses(shared: NDArray[np.bool_], undecided: NDArray[np.bool_]) -> Iterator[str]:
+    """Say why time between files is not the limit of some settings, and of which nobody knows."""
+    if shared.any():
+        yield (
+            f"In {counted(int(shared.sum()), 'setting')} of these, streams wait between files for most of the time, "
+            "but other streams fill the pauses: each has less than half of its throughput among fewer streams."
+        )
+    if undecided.any():
+        yield f"{UNDECIDED_PAUSES[:-1]}, in {counted(int(undecided.sum()), 'setting')}."
+
+
 def _full_at_times(partial: NDArray[np.bool_], which: str, cells: Cells, remedies: Remedies) -> Iterator[str]:
-    """Describe cells that the path's bandwidth limits although they are below 90 % of it, and their remedies."""
+    """Describe settings that the path's bandwidth limits although they are below 90 % of it, and their remedies."""
     full = cells.share("bandwidth")[partial]
     time = "at times only"
     if np.isfinite(full).any():
@@ -191,28 +207,28 @@ def _full_at_times(partial: NDArray[np.bool_], which: str, cells: Cells, remedie
     named = alternatives([f"{LIMIT_NAMES[limit]} ({count})" for limit, count in seconds])
     second = f"; the second limit is {named}" if named else ""
     yield f"In {which} below {short(100 * FULL)} % of its bandwidth, the path was full {time}{second}."
-    held = dict.fromkeys(REMEDIES["bandwidth"], partial)
+    held = dict.fromkeys(remedies.of("bandwidth"), partial)
     for limit, _ in seconds[:1]:
-        held |= dict.fromkeys(REMEDIES[limit], partial & (cells.second == limit))
-    yield remedies.sentence(held)
+        held |= dict.fromkeys(remedies.of(limit), partial & (cells.second == limit))
+    yield from remedies.lines(held)
 
 
 def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: Cells) -> str:
-    """Describe the number of cells, and the box of the grid that contains most of them."""
+    """Describe the number of settings, and the box of the grid that contains most of them."""
     ends = _box(held, judged, cells)
     box = judged & _within(ends, cells)
     count, inside, size = held.sum(), (held & box).sum(), box.sum()
     ranges = [text for name in cells.several() if (text := _range(name, ends.get(name), cells))]
     if not ranges:
-        every = f"every cell{cells.kind} ({count})"
-        return every if count == judged.sum() else f"{count} of {judged.sum()} cells{cells.kind}"
+        every = f"every setting{cells.kind} ({count})"
+        return every if count == judged.sum() else f"{count} of {judged.sum()} settings{cells.kind}"
     where = f"with {' and '.join(ranges)}"
     if inside < count:
         among = f"all {size}" if inside == size else f"{inside} of the {size}"
-        return f"{count} of {judged.sum()} cells{cells.kind}, among them {among} {where}"
+        return f"{count} of {judged.sum()} settings{cells.kind}, among them {among} {where}"
     if inside == size:
-        return f"every cell{cells.kind} {where} ({size} cells)"
-    return f"{count} of the {size} cells{cells.kind} {where}"
+        return f"every setting{cells.kind} {where} ({size} settings)"
+    return f"{count} of the {size} settings{cells.kind} {where}"
 
 
 def _box(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: Cells) -> Mapping[str, tuple[int, int]]:
@@ -259,38 +275,95 @@ def _range(name: str, ends: tuple[int, int] | None, cells: Cells) -> str:
     return cells.value(name, last, f"{text} to ")
 
 
-def _effects(cells: Cells) -> Iterator[Sentence]:
+def _effects(cells: Cells, in_blocks: Collection[str]) -> Iterator[Sentence]:
     """Compare throughput at the last and first value of each axis, over settings that differ in nothing else.
 
-    Repetitions of a setting count once, by the mean of their logarithms.
+    The effects of axes that were measured `in_blocks` are in another section, with intervals over blocks.
     """
-    shape = tuple(map(len, cells.axes.values()))
-    number = np.arange(len(cells.throughput)).reshape(shape)
-    logs = np.ma.log(cells.throughput.reshape(shape))  # masked without a positive number
-    settings = logs.mean(list(cells.axes).index(REPETITION), keepdims=True)
     changes, held = [], set[int]()
     for axis in cells.several():
-        values = cells.axes[axis]
-        if isinstance(values[0], str) and len(values) > 2:  # words have no order
+        if axis in in_blocks:
             continue
-        dimension, ends = list(cells.axes).index(axis), [0, -1]
-        first, last = (np.ma.take(settings, [end], dimension) for end in ends)
-        change = last - first
-        count = int(change.count())
-        if not count:
+        if isinstance(cells.axes[axis][0], str) and len(cells.axes[axis]) > 2:  # words have no order
             continue
-        interval = mean_ratio(np.exp(change.compressed()), np.nan)
-        low, high = (interval.low, interval.high) if interval else (np.nan, np.nan)
-        words = f"{cells.value(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
-        changes.append(Change(words, float(np.exp(change.mean())), low, high, count))
-        masked = np.ma.getmaskarray(change) | np.ma.getmaskarray(logs).take(ends, dimension)
-        held.update(number.take(ends, dimension)[~masked].tolist())
+        pairs = _pairs(cells, axis)
+        if pairs.log_ratio.size:
+            held.update(pairs.settings.ravel().tolist())
+            changes += [_mean_change(cells, pairs), *_differing(cells, pairs)]
     if changes:
-        text = "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else:"
+        text = (
+            "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else, and at "
+            "each value of another axis if it differs there beyond chance:"
+        )
         yield Sentence(text, tuple(sorted(held)), tuple(changes))
 
 
-def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
+class _Pairs(NamedTuple):
+    """Trusted settings at the last and the first value of an axis that differ in nothing else, one place a pair."""
+
+    axis: str
+    settings: NDArray[np.intp]  # places of both settings, 2 × pairs
+    log_ratio: NDArray[np.float64]
+    error: NDArray[np.float64]  # with the scatter from run to run
+    shared: NDArray[np.intp]  # number of the deployments that pairs have in common
+
+    def among(self, which: NDArray[np.bool_]) -> "_Pairs":
+        settings = self.settings[:, which]
+        return _Pairs(self.axis, settings, self.log_ratio[which], self.error[which], self.shared[which])
+
+
+def _pairs(cells: Cells, axis: str) -> _Pairs:
+    shape = tuple(map(len, cells.axes.values()))
+    dimension = list(cells.axes).index(axis)
+    number = np.arange(len(cells.throughput)).reshape(shape)
+    settings = np.array([number.take(end, dimension).ravel() for end in (-1, 0)])
+    settings = settings[:, (cells.throughput[settings] > 0).all(axis=0)]
+    rates = cells.throughput[settings]
+    error = np.hypot(np.hypot(*cells.error[settings] / rates), SCATTER_OF_PAIRS)
+    # Both settings of a pair along an axis of cells have their deployment in common, whose luck cancels.
+    deployments = [name for name in cells.axes if name not in CELL]
+    apart = [name for name in deployments if name != axis] if axis in deployments else [*cells.axes]
+    log_ratio = np.log(rates[0]) - np.log(rates[1])
+    return _Pairs(axis, settings, log_ratio, error, cells.number(apart)[settings[1]])
+
+
+def _mean_change(cells: Cells, pairs: _Pairs, at: str = "", comparisons: int = 1) -> Change:
+    """Average pairs; the words begin with the settings `at` that they are limited to."""
+    values = cells.axes[pairs.axis]
+    also = redirector_words(pairs.axis, *cells.redirected[pairs.settings])
+    new, old = cells.value(pairs.axis, len(values) - 1), value_text(pairs.axis, values[0])
+    words = f"{at}{new}{also} instead of {old}"
+    ratios = np.exp(pairs.log_ratio)
+    found = mean_ratio(ratios, pairs.error, comparisons, pairs.shared, SCATTER_OF_PAIRS)
+    found = found or Interval(float(np.exp(pairs.log_ratio.mean())), np.nan, np.nan)
+    return Change(words, found.value, found.low, found.high, len(ratios))
+
+
+def _differing(cells: Cells, pairs: _Pairs) -> list[Change]:
+    """Return a change at each value of the axis along which it differs most; none if no intervals are apart."""
+    others = [name for name in cells.several() if name != pairs.axis]
+    comparisons = sum(len(cells.axes[name]) for name in others)
+    widest, chosen = 1.0, list[Change]()
+    for name in others:
+        places = cells.places[name][pairs.settings[1]]
+        changes = [
+            _mean_change(cells, pairs.among(places == place), f"{cells.value(name, place)}: ", comparisons)
+            for place in np.unique(places).tolist()
+        ]
+        known = [change for change in changes if np.isfinite(change.low)]
+        # Intervals that are apart, all at the level of one family (Bonferroni).
+        if known and (gap := max(one.low for one in known) / min(one.high for one in known)) > widest:
+            widest, chosen = gap, changes
+    return chosen
+
+
+def _host_rates(summary: xr.Dataset) -> Iterator[Sentence]:
+    for limit in full_rates(summary):
+        every = np.ones_like(limit.settings)
+        yield Sentence(f"{limit.in_settings(every)} {RAISE}", _places(limit.settings))
+
+
+def _doubts(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
     measured = (summary["status"] != STATUS.index("not_measured")).values.ravel()
     loud = graded(FLAGS, "warning", "invalid")
     counts_by_flag = ((int((flagged(summary, flag).values.ravel() & measured).sum()), flag) for flag in loud)
@@ -299,23 +372,59 @@ def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
     if not measured.any():
         return
     if not counts:
-        yield Sentence(f"All {measured.sum()} cells are without a warning.", ())
+        ok = summary["status"] == STATUS.index("ok")
+        notes = int((flagged(summary, *graded(FLAGS, "note")) & ok).sum())
+        noted = f"; {notes} of them have notes" if notes else ""
+        yield Sentence(f"All {int(ok.sum())} cells with a throughput are without a warning{noted}.", ())
         return
     which = ", ".join(f"{FLAGS[flag].label} ({count})" for count, flag in counts)
     text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid, and count in no finding: {which}."
-    yield Sentence(text, _places(held))
+    if is_mesh(summary):
+        text += " Links and goals use those with a warning."
+    elif in_blocks:
+        text += " Effects of settings use those with a warning."
+    settings = _settings_with(summary, held)
+    if summary.sizes[REPETITION] > 1:
+        others = len(set(settings) & {*_settings_with(summary, measured & ~held)})
+        of_them = f"They belong to {counted(len(settings), 'setting')}"
+        text += f" {of_them}; the other repetitions of {others} of these count."
+    yield Sentence(text, settings)
 
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
+    inside = ~outside_sweep(summary).values.ravel()
     status = summary["status"].values.ravel()
     names = {"failed": "failed", "not_measured": "were not measured"}
-    counts = [(int((status == STATUS.index(name)).sum()), text) for name, text in names.items()]
-    counted = " and ".join(f"{count} {text}" for count, text in counts if count)
-    if counted:
-        whole = "".join(
-            f" All cells with {value} are among them{why}." for value, why in _lost_values(summary)
-        )
-        yield Sentence(f"{len(status)} cells: {counted}.{whole}", _places(status != STATUS.index("ok")))
+    counts = [(int((inside & (status == STATUS.index(name))).sum()), text) for name, text in names.items()]
+    numbers = " and ".join(f"{count} {text}" for count, text in counts if count)
+    if numbers:
+        values = (f" All cells with {value} are among them{why}." for value, why in _lost_values(summary))
+        whole = _lost_links(summary) if is_mesh(summary) else "".join(values)
+        which = inside & (status != STATUS.index("ok"))
+        yield Sentence(f"{inside.sum()} cells: {numbers}.{whole}", _settings_with(summary, which))
+
+
+def _lost_links(summary: xr.Dataset) -> str:
+    """Return a line for each site, or each reason, with links that have no throughput in some cell."""
+    cells = (summary["status"] != STATUS.index("ok")) & ~outside_sweep(summary)
+    reasons = summary.get("message", xr.full_like(cells, "", object)).values[cells.values].astype(str)
+    ends = (
+        [
+            str(value)
+            for value in summary[role].broadcast_like(cells).transpose(*cells.dims).values[cells.values]
+        ]
+        for role in LINK
+    )
+    links = Counter(zip(*ends, reasons.tolist(), strict=True))
+    lost = [
+        LostLink(f"{source} → {destination}", frozenset([source, destination]), why, count)
+        for (source, destination, why), count in links.items()
+    ]
+    groups = [(where, main_reason(group)) for where, group in by_site(lost)]
+    lines = [f"{where[0].upper()}{where[1:]}{why and f': {why}'}." for where, why in groups[:_MOST_LOST]]
+    if (more := len(groups) - _MOST_LOST) > 0:
+        lines.append(f"{counted(more, 'further group')} of links: select them in the matrix.")
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _lost_values(summary: xr.Dataset) -> Iterator[tuple[str, str]]:
@@ -330,6 +439,12 @@ def _lost_values(summary: xr.Dataset) -> Iterator[tuple[str, str]]:
             value = value_text(str(name), summary[name].values[index])
             why = f": {messages.pop()}" if len(messages) == 1 else ""
             yield f"{name} {value}", why
+
+
+def _settings_with(summary: xr.Dataset, cells: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the places of the settings that have some of the flattened cells."""
+    which = summary["throughput"].copy(data=cells.reshape(summary["throughput"].shape))
+    return _places(which.any(REPETITION).values.ravel())
 
 
 def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:

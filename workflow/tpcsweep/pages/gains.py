@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from tpcsweep.data.redirectors import each_redirector, redirected
 from tpcsweep.data.variables import REMEDIES
 from tpcsweep.sweeps.parameters import name_text, value_text
 
@@ -27,7 +28,7 @@ _ENOUGH = 0.95  # share of the highest throughput along an axis that is enough t
 
 @dataclass(frozen=True)
 class Gains:
-    """Most effective change of each cell by a fitted model, flattened."""
+    """Most effective change of each setting by a fitted model, flattened."""
 
     axis: NDArray[np.object_]
     factor: NDArray[np.float64]
@@ -35,15 +36,16 @@ class Gains:
     text: Sequence[str]
 
 
-def gains(summary: xr.Dataset, fitted: xr.DataArray) -> Gains:
-    """Compare the fitted throughput along the axes that relieve each cell's limit."""
-    estimate = fitted.broadcast_like(summary["throughput"]).transpose(*summary["throughput"].dims)
-    rates, limits = estimate.values, summary["limit"].values
+def gains(settings: xr.Dataset, fitted: xr.DataArray) -> Gains:
+    """Compare the fitted throughput along the axes that relieve each setting's limit (`data.repetitions`)."""
+    estimate = fitted.transpose(*settings["throughput"].dims)
+    rates, limits = estimate.values, settings["limit"].values
+    behind = redirected(settings).reshape(rates.shape)
     factor = np.full(rates.shape, np.nan)
     axis, text = np.full(rates.shape, "", object), np.full(rates.shape, "", object)
     for name in {name for names in _RAISED.values() for name in names}.intersection(estimate.dims):
         relieved = np.isin(limits, [limit for limit, names in _RAISED.items() if name in names])
-        values, dimension = summary[name].values.tolist(), estimate.dims.index(name)
+        values, dimension = settings[name].values.tolist(), estimate.dims.index(name)
         if isinstance(values[0], str):
             continue
         for place in range(len(values) - 1):
@@ -52,14 +54,16 @@ def gains(summary: xr.Dataset, fitted: xr.DataArray) -> Gains:
             gain = np.take_along_axis(later, to[None], 0)[0] / here
             at: tuple[slice | int, ...] = (slice(None),) * dimension + (place,)
             better = relieved[at] & (gain > np.fmax(factor[at], 1.0))
-            changes = [f"{name_text(name)} {value_text(name, values[place + 1 + one])} instead of "
-                       f"{value_text(name, values[place])}" for one in range(len(values) - place - 1)]  # fmt: skip
+            new = np.take_along_axis(np.moveaxis(behind, dimension, 0)[place + 1 :], to[None], 0)[0]
+            after = np.array([value_text(name, value) for value in values[place + 1 :]], object)[to]
+            after += each_redirector(name, new, np.asarray(behind.take(place, dimension)))
+            words = f"{name_text(name)} " + after + f" instead of {value_text(name, values[place])}"
             factor[at] = np.where(better, gain, factor[at])
             axis[at] = np.where(better, name, axis[at])
-            text[at] = np.where(better, np.array(changes, object)[to], text[at])
+            text[at] = np.where(better, words, text[at])
     where = np.full(rates.shape, "", object)
     if "rtt" in estimate.dims:
-        rtts = [f" at RTT {value_text('rtt', rtt)}" for rtt in summary["rtt"].values.tolist()]
+        rtts = [f" at RTT {value_text('rtt', rtt)}" for rtt in settings["rtt"].values.tolist()]
         where = np.array(rtts, object)[np.indices(rates.shape)[estimate.dims.index("rtt")]]
     cells = zip(text.ravel(), factor.ravel(), where.ravel(), strict=True)
     texts = [f"{change}: {percent_more(gain)}{place}" if change else "" for change, gain, place in cells]

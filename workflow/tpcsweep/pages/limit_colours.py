@@ -18,5 +18,8 @@ _LIMITS = {
 }
 """Colour and letters of each limit. Colours are cold for the network and warm for servers; letters serve colour-blind
 readers and grey print. Source: P. Tol's schemes "bright" and "light" (2021)."""
+_ON_DARK = {"none_found": "#5a636e", "not_visible": "#46505b"}
+"""Colours on dark pages of the limits without a cause, which would be the brightest ones there."""
 LIMIT_COLOURS = {limit: colour for limit, (colour, _) in _LIMITS.items()}
+LIMIT_COLOURS_ON_DARK = LIMIT_COLOURS | _ON_DARK
 LIMIT_LETTERS = {limit: letters for limit, (_, letters) in _LIMITS.items()}

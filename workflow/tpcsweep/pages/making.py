@@ -18,16 +18,20 @@ import xarray as xr
 
 from tpcsweep.common.files import is_file, is_up_to_date, write_text
 from tpcsweep.common.numbers import short
-from tpcsweep.data.labels import TRANSFERS_GROUP
+from tpcsweep.data.flags import FLAGS, graded
+from tpcsweep.data.labels import TRANSFERS_GROUP, flagged
 from tpcsweep.data.opening import load, open_group
-from tpcsweep.data.places import FILES, LIVE_PAGE, RUN_UNDER_WAY
-from tpcsweep.pages.cell_columns import doubtful
-from tpcsweep.pages.content import Links, dataset_facts, page_content, sparkline
+from tpcsweep.data.places import FILES, LIVE_PAGE
+from tpcsweep.data.repetitions import count_in_mean
+from tpcsweep.pages.content import Links, page_content, sparkline
 from tpcsweep.pages.contract import SettingEffects
+from tpcsweep.pages.dataset_facts import dataset_facts
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.pages.rendering import render
+from tpcsweep.sweeps.sweep import REPETITION
 
 PAGE = "index.html"
+_HISTORY = f"history/{PAGE}"  # page of a sweep's history, in its folder
 _FILES: Mapping[str, str] = FILES["page"]
 
 
@@ -91,33 +95,30 @@ def make_first_page(dataset: Path, analyses: Sequence[Analysis]) -> Path | None:
     return page
 
 
-def make_overview(page: Path) -> None:
-    write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
-
-
 def entries(results: Path) -> list[dict[str, Any]]:
-    """Return the overview's content for each results folder with a dataset or a run under way, latest first."""
-    folders = {file.parent for name in ("dataset.nc", RUN_UNDER_WAY) for file in results.glob(f"*/{name}")}
+    """Return the overview's content for each results folder with a dataset or the page of a run, latest first."""
+    folders = {file.parent for name in ("dataset.nc", LIVE_PAGE) for file in results.glob(f"*/{name}")}
     entries = [_entry(folder / "dataset.nc") for folder in sorted(folders)]
     return sorted(entries, key=lambda entry: str(entry.get("until", "")), reverse=True)
 
 
 def _entry(file: Path) -> dict[str, Any]:
-    page = file.with_name(PAGE)
-    live = file.with_name(LIVE_PAGE).name if is_file(file.with_name(RUN_UNDER_WAY)) else ""
-    entry: dict[str, Any] = {"folder": file.parent.name, "page": is_file(page), "live": live}
-    entry |= {"problem": "", "line": None, "highest": "", "measured": 0}
-    if live and not is_file(file):
+    folder = file.parent
+    pages = {"page": PAGE, "live": LIVE_PAGE, "history": _HISTORY}
+    entry = {"folder": folder.name, "problem": ""} | {
+        key: name if is_file(folder / name) else "" for key, name in pages.items()
+    }
+    if not is_file(file):
         return entry
     try:
         with open_group(file) as summary:
             names = ("throughput", "status", "flags", "duration")
             needed = summary[[name for name in names if name in summary]].load()
-            highest = np.nanmax(
-                np.where(doubtful(needed), np.nan, needed["throughput"].values.ravel()), initial=0
-            )
-            rate = {"highest": f"at most {short(highest)} Gbit/s without a warning"} if highest else {}
-            return {**entry, **dataset_facts(needed), "line": sparkline(needed), **rate}
+            loud = flagged(needed, *graded(FLAGS, "warning", "invalid"))
+            settings = needed["throughput"].where(count_in_mean(needed) & ~loud).mean(REPETITION)
+            highest = np.nanmax(settings.values, initial=0)
+            rate = f"at most {short(highest)} Gbit/s without a warning" if highest else ""
+            return {**entry, **dataset_facts(needed), "line": sparkline(needed), "highest": rate}
     # A foreign or broken file must not hide the others.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}

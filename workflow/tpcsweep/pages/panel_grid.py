@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import IMPORTED, STATUS, flagged, is_mesh
+from tpcsweep.data.repetitions import settings_of
 from tpcsweep.sweeps.parameters import DESTINATION, SOURCE
 from tpcsweep.sweeps.sweep import REPETITION
 
@@ -92,21 +93,18 @@ def arrange_axes(cells: xr.Dataset, places: Places = ANYWHERE) -> Arrangement:
 
 
 def combine(summary: xr.Dataset) -> xr.Dataset:
-    """Return the mean over successful repetitions, with a band that spans all their intervals."""
-    status = summary["status"]
-    ok = status == STATUS.index("ok")
-    throughput = summary["throughput"].where(ok)
+    """Return the throughput of settings with its interval (`data.repetitions`), and their marks."""
+    settings, status = settings_of(summary), summary["status"]
     loud = graded(FLAGS, "warning", "invalid")
-    marks = {name: flagged(summary, name).any(REPETITION) for name in loud}
+    marks = {name: flagged(settings, name) for name in loud}
     marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
     missing = status == STATUS.index("not_measured")
     # Imported cells have different numbers of measurements, so a missing repetition is normal.
     uneven = summary.attrs["testbed_kind"] == IMPORTED
     marks["missing"] = missing.all(REPETITION) if uneven else missing.any(REPETITION)
-    # If a repetition has no interval, the band still spans its mean.
-    low = summary["throughput_low"].where(ok).fillna(throughput).min(REPETITION)
-    high = summary["throughput_high"].where(ok).fillna(throughput).max(REPETITION)
-    return xr.Dataset({"throughput": throughput.mean(REPETITION), "low": low, "high": high, **marks})
+    mean = settings["throughput"]
+    low, high = (settings[f"throughput_{end}"].fillna(mean) for end in ("low", "high"))
+    return xr.Dataset({"throughput": mean, "low": low, "high": high, "limit": settings["limit"], **marks})
 
 
 def path_rate(summary: xr.Dataset, where: Mapping[str, Any] = MappingProxyType({})) -> float:

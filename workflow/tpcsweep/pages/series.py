@@ -6,15 +6,16 @@ With very many cells, series are coarser, then have the goodput alone, then are 
 
 import base64
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from tpcsweep.common.numbers import short
+from tpcsweep.data.labels import SIMULATED
 from tpcsweep.data.variables import SAMPLES
-from tpcsweep.pages.contract import Numbered, Quantity, Series, Texts, Transfers
+from tpcsweep.pages.contract import Distinct, Numbered, Quantity, Series, Texts, Transfers
 
 SERIES_BYTES = 1_500_000  # bytes of all cells' series together, before encoding as text
 _FINEST, _COARSEST = 160, 24
@@ -45,15 +46,15 @@ def cell_series(summary: xr.Dataset, samples: xr.Dataset) -> Series:
     points = min(_FINEST, times, budget // max(len(names), 1))
     if points < min(_COARSEST, max(times, 1)) or not times:
         absent = _TOO_LARGE if times else _NO_SAMPLES
-        return {"points": 0, "step": 0.0, "step_text": "", "gap": _GAP, "quantities": [], "absent": absent}
+        return {"points": 0, "step": 0.0, "gap": _GAP, "quantities": [], "explained": "", "absent": absent}
     end = float(samples["time"].values[-1])
     coded = [_quantity(name, samples, summary["throughput"].dims, points, end / times) for name in names]
     return {
         "points": points,
         "step": end / points,
-        "step_text": short(end / points),
         "gap": _GAP,
         "quantities": [each for each in coded if each is not None],
+        "explained": f"Means of {short(end / points)} s; grey: warm-up; band: the interval.",
         "absent": _NO_SAMPLES,
     }
 
@@ -118,17 +119,31 @@ def first_transfers(transfers: xr.Dataset, cells: int) -> Transfers:
         "counts": counts.tolist(),
         "most": most,
         "stream": kept["stream"].astype(int).tolist(),
-        "ok": kept["ok"].astype(int).tolist(),
         "start": as_texts(kept["start"]),
         "end": as_texts(kept["end"]),
         "rate": as_texts(kept["rate"]),
-        "message": numbered(kept["message"]),
+        "failures": numbered(np.where(kept["ok"] == 1, "", _failures(kept["message"]))),
     }
+
+
+def _failures(messages: Iterable[object]) -> list[str]:
+    return [f"failed: {message}" if message else "failed" for message in messages]
+
+
+def missing_interval(summary: xr.Dataset) -> str:
+    """Return why a measured cell has no interval; "" for datasets whose intervals are not those of samples."""
+    is_sampled = "measurement_interval" in summary.attrs and summary.attrs["testbed_kind"] != SIMULATED
+    return "no interval: fewer than eight samples after the warm-up" if is_sampled else ""
 
 
 def as_texts(values: ArrayLike) -> Texts:
     """Return numbers as texts, None for numbers that are not finite."""
     return [short(value) if math.isfinite(value) else None for value in np.ravel(values).tolist()]
+
+
+def distinct(texts: Sequence[str]) -> Distinct:
+    number = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+    return {"texts": list(number), "at": [number[text] for text in texts]}
 
 
 def numbered(texts: Iterable[object]) -> Numbered:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,18 @@ from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.testbed_settings import HostSetting
 
 MOST_TEXT = 1 << 16  # bytes of a command's output that are read
+_SECRET = re.compile(
+    r"""
+    (?P<words>
+        //[^/\s:@]+:(?=[^\s/@]+@)  # user:password@ in a URL
+        | (?:--[\w-]*{name}[\w-]*[=\s]|[\w.-]*{name}[\w.-]*[=:])\s*
+        | \bsshpass\s+-p\s* | (?:\s-u|--user)[=\s]\s* | \becho\s+(?=[^|;]+\|\s*sudo\s+-S)
+        | \bBearer\s+ | \bBasic\s+ | authz=
+    )
+    (?:"[^"]*"|'[^']*'|(?!\$)[^\s@;&|"']+)
+    """.replace("{name}", "(?:passw|passphrase|pass|pwd|secret|token|credential|_key|api-?key)"),
+    re.VERBOSE | re.IGNORECASE,
+)
 Applied = Mapping[str, tuple[str, HostSetting]]
 """Settings by name, each with its value."""
 
@@ -128,10 +141,15 @@ class InForce:
     def __init__(self, settings: Applied, ledger: _Ledger, log: processes.Commands) -> None:
         self._settings, self._ledger, self._log = settings, ledger, log
         self.provenance = {
-            name: {"value": value, **({} if text is None else {"verified": text})}
-            for (name, (value, _)), text in zip(settings.items(), self._verify(), strict=True)
+            name: {
+                "value": value,
+                "command": without_secrets(how.values[value]),
+                "restore": without_secrets(how.restore),
+                **({} if text is None else {"verified": text}),
+            }
+            for (name, (value, how)), text in zip(settings.items(), self._verify(), strict=True)
         }
-        """Value of each setting, and the output of its `verify` before the first cell."""
+        """Value and commands of each setting, and the output of its `verify` before the first cell."""
 
     def changed(self) -> dict[str, str]:
         """Return the settings whose `verify` has another output than at first, each with the new output."""
@@ -175,6 +193,14 @@ def in_force(settings: Applied, log: Path, stage: Callable[[str], None]) -> Iter
                 stage(problem)
             if problems and not raising:
                 ledger.restore_all(commands)  # a second attempt, whose failure ends the job
+
+
+def without_secrets(command: str) -> str:
+    """Remove the passwords and tokens from a command that are recognized by the words before them.
+
+    The names of variables remain.
+    """
+    return _SECRET.sub(r"\g<words>[removed]", command)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last check of a testbed by this user, and what is different since then."""
+"""The last check of a testbed by this user, and the changes since then."""
 
 import hashlib
 import json

@@ -20,11 +20,11 @@ from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
 from tpcsweep.data.places import LIVE_PAGE, RUN_UNDER_WAY
 from tpcsweep.pages.rendering import render
+from tpcsweep.running.overview import REFRESH, list_sweeps, update_runs
 from tpcsweep.running.progress import exclusive, read_progress, time_left, until
 from tpcsweep.running.status import current_contents
 from tpcsweep.sweeps.study import SweepStudy
 
-_REFRESH = 20  # s after which the browser loads the page of a run under way again
 Outcome = tuple[str, float | None, bool]
 """Status and throughput of a cell, and whether it has a warning."""
 
@@ -39,6 +39,7 @@ def update_page(study: SweepStudy, measured: Mapping[str, Outcome] = MappingProx
     """Add cells to the page of a run. A full disk does not end the run."""
     with contextlib.suppress(OSError), exclusive(study.folder):
         _write(study, {**_outcomes(study.folder), **measured})
+        update_runs(study.folder.parent)
 
 
 def end_page(study: SweepStudy, line: str) -> None:
@@ -56,12 +57,8 @@ def end_page(study: SweepStudy, line: str) -> None:
 
 def _list(study: SweepStudy) -> None:
     """Write the list of all sweeps, so that it has the run from its beginning, and no longer than to its end."""
-    from tpcsweep.pages.making import (
-        make_overview,
-    )  # its imports take a second, which other commands do not need
-
     with contextlib.suppress(OSError):
-        make_overview(study.folder.parent / "index.html")
+        list_sweeps(study.folder.parent)
 
 
 def outcome(cell: CellResult) -> Outcome:
@@ -83,15 +80,16 @@ def _measured(study: SweepStudy) -> dict[str, Outcome]:
 
 def _outcomes(folder: Path) -> dict[str, Outcome]:
     try:
-        return dict(orjson.loads((folder / RUN_UNDER_WAY).read_bytes()))
-    except (OSError, ValueError):
+        return dict(orjson.loads((folder / RUN_UNDER_WAY).read_bytes())["outcomes"])
+    except (OSError, ValueError, KeyError):
         return {}
 
 
 def _write(study: SweepStudy, outcomes: dict[str, Outcome]) -> None:
+    line = progress_line(study)
     with replacing_file(study.folder / RUN_UNDER_WAY) as part:
-        part.write_bytes(orjson.dumps(outcomes))
-    _render(study, outcomes, progress_line(study))
+        part.write_bytes(orjson.dumps({"line": line, "outcomes": outcomes}))
+    _render(study, outcomes, line)
 
 
 def _render(
@@ -108,7 +106,7 @@ def _render(
             _shown(outcomes.get(f"{path}/{name}"), largest) if name in planned else None for name in columns
         ]
         rows.append({"name": path, "cells": cells, "measuring": path in under_way and not ended})
-    content = {"name": study.folder.name, "line": line, "ended": ended, "leads": leads, "refresh": _REFRESH}
+    content = {"name": study.folder.name, "line": line, "ended": ended, "leads": leads, "refresh": REFRESH}
     now = time.strftime("%Y-%m-%d %H:%M:%S %Z")
     write_text(study.folder / LIVE_PAGE, render("live", **content, columns=columns, rows=rows, now=now))
 

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -22,7 +22,7 @@ from tpcsweep.common import signals
 from tpcsweep.running import runner, staging
 from tpcsweep.running.progress import count_done
 from tpcsweep.running.runner import Ending, deployment_errors
-from tpcsweep.sweeps.study import SweepStudy, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec, log_folder
 from tpcsweep.sweeps.tournament import in_rounds, startable
 from tpcsweep.testbeds import kinds
 
@@ -86,7 +86,8 @@ class _Mesh:
             del self._waiting[path]
             ours, theirs = _processes.Pipe(duplex=False)
             process = _processes.Process(target=_measure_link, args=(self._study, path, os.getpid(), theirs))
-            process.start()
+            with signals.defer_signals():  # hooks of fork(2) would lose their exception
+                process.start()
             theirs.close()
             self._running[path] = _Running(process, ours)
 
@@ -100,7 +101,7 @@ class _Mesh:
         try:
             ending, faulty = ended.answer.recv()
         except EOFError:
-            ending, faulty = Ending(well=False, reason=f"its process ended with {ended.process.exitcode}"), []
+            ending, faulty = Ending(well=False, reason=f"its process ended with {ended.process.exitcode}"), {}
             skip(self._study, path, ending.reason)
         ended.answer.close()
         if not ending.well:
@@ -111,7 +112,7 @@ class _Mesh:
         for site in () if ending.well or ending.final else faulty or self._sites[path]:
             self._failures[site] += 1
             if self._failures[site] == MOST_FAILURES:
-                self._leave_out(site, f"{path}: {ending.reason}")
+                self._leave_out(site, f"{path}: {faulty.get(site) or ending.reason}")
 
     def _leave_out(self, site: str, last: str) -> None:
         """Give up the waiting links of a site."""
@@ -127,10 +128,10 @@ class _Mesh:
         try:
             yield
         finally:
-            for one in self._running.values():
-                one.process.terminate()
-            for one in self._running.values():
-                one.process.join()
+            while left := [one.process for one in self._running.values() if one.process.is_alive()]:
+                for process in left:
+                    process.terminate()  # again, because a process that has just started defers signals
+                wait([process.sentinel for process in left], LOOK)
 
 
 def skip(study: SweepStudy, path: str, why: str) -> None:
@@ -145,17 +146,18 @@ def skip(study: SweepStudy, path: str, why: str) -> None:
 
 
 def _measure_link(study: SweepStudy, path: str, starter: int, answer: Connection) -> None:
-    """Run the job of a deployment in a process of its own, and send its end with the sites that cannot be used."""
-    signals.end_with(starter)
-    logs = study.folder / "logs" / path
-    logs.mkdir(parents=True, exist_ok=True)
-    try:
-        ending = runner.run(study, path, logs)
-    except deployment_errors(study) as error:
-        ending = Ending(well=False, reason=str(error))
-        skip(study, path, str(error))
-        sys.stderr.write(f"{study.name}: {path}: {error}\n")
-    faulty = []
-    if not (ending.well or ending.final):
-        faulty = kinds.faulty_sites(study, study.grid.deployments[path][0].parameters)
-    answer.send((ending, faulty))
+    """Run the job of a deployment in a process of its own, and send its end with the faults of its sites."""
+    with signals.interruptible():
+        signals.end_with(starter)
+        logs = study.folder / log_folder(path)
+        logs.mkdir(parents=True, exist_ok=True)
+        try:
+            ending = runner.run(study, path, logs)
+        except deployment_errors(study) as error:
+            ending = Ending(well=False, reason=str(error))
+            skip(study, path, str(error))
+            sys.stderr.write(f"{study.name}: {path}: {error}\n")
+        faulty: Mapping[str, str] = {}
+        if not (ending.well or ending.final):
+            faulty = kinds.faulty_sites(study, study.grid.deployments[path][0].parameters)
+        answer.send((ending, faulty))

@@ -4,7 +4,7 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tpcsweep.data import cell_files
 from tpcsweep.data.cell_files import DamagedError, parse_cell
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
+from tpcsweep.data.lost_links import LostLink, by_site, main_reason
 from tpcsweep.running import changes, progress, run_lock, staging
 from tpcsweep.sweeps.parameters import LINK, complete
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
@@ -121,14 +122,42 @@ def status_table(study: SweepStudy, status: Status) -> RenderableType:
     parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
     if by_site := count_by_site(study):
         parts.append(_sites_table(by_site))
-    for hole in staging.holes(study.folder):
-        parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
+    parts += hole_lines(study)
     parts += changes.stale_lines(study)
     if run := run_under_way(study.folder):
         parts += _run_lines(run)
     elif status.missing:
         parts.append(f"measure them: {study.command}")
     return Group(*parts)
+
+
+def hole_lines(study: SweepStudy) -> list[str]:
+    """Return the reasons for unmeasured cells: a line for each deployment, or for few sites that have all links.
+
+    In a mesh, links without a common site that share a reason have one line.
+    """
+    holes = staging.holes(study.folder)
+    if not study.in_rounds:
+        return [
+            f"{hole.deployment}: {counted(len(hole.cells), 'cell')} not measured: {hole.why}"
+            for hole in holes
+        ]
+    lost = [
+        LostLink(hole.deployment, _ends(study, hole.deployment), hole.why, len(hole.cells)) for hole in holes
+    ]
+    return [_hole_line(where, links) for where, links in by_site(lost)]
+
+
+def _ends(study: SweepStudy, path: str) -> frozenset[str]:
+    """Return the sites of a link; for a link that the sweep lacks its path."""
+    cells = study.grid.deployments.get(path, ())
+    return frozenset(str(cell.value(role)) for cell in cells[:1] for role in LINK) or frozenset([path])
+
+
+def _hole_line(where: str, lost: Sequence[LostLink]) -> str:
+    """Return a line with the number of unmeasured cells, and the reason for most of them."""
+    cells = counted(sum(link.cells for link in lost), "cell")
+    return f"{where}: {cells} not measured: {main_reason(lost)}"
 
 
 def due_files(study: SweepStudy) -> list[Path]:
@@ -172,7 +201,7 @@ def _run_lines(run: Mapping[str, Any]) -> Iterator[str]:
         else ""
     )
     if run["last"]:
-        rates = (f"{path} {_rate(rate, status)}" for path, rate, status in run["last"])
+        rates = (f"{path} {rate_text(rate, status)}" for path, rate, status in run["last"])
         yield "last cells: " + ", ".join(rates)
     if run["deployments"]:
         yield "being measured: " + ", ".join(run["deployments"])
@@ -180,7 +209,8 @@ def _run_lines(run: Mapping[str, Any]) -> Iterator[str]:
         yield "all cells are measured: dataset, figures, models and page are being made"
 
 
-def _rate(rate: float | None, status: str) -> str:
+def rate_text(rate: float | None, status: str) -> str:
+    """Return the throughput of a cell, or its status without one."""
     return f"{short(rate)} Gbit/s" if status == "ok" and rate is not None else status
 
 

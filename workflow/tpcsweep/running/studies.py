@@ -21,7 +21,7 @@ import psutil
 from tpcsweep.running import run_lock, staging
 from tpcsweep.running.products import NOTEBOOKS
 from tpcsweep.sweeps.problems import ConfigurationError
-from tpcsweep.sweeps.study import SweepStudy, cell_spec
+from tpcsweep.sweeps.study import SweepStudy, cell_spec, log_folder
 from tpcsweep.sweeps.sweep import Cell
 from tpcsweep.testbeds.loading import Study, studies
 from tpcsweep.testbeds.support import require_supported
@@ -47,6 +47,10 @@ class DeploymentGroup:
     @property
     def folder(self) -> str:
         return self.study.folder.name
+
+    @property
+    def log(self) -> str:
+        return f"{self.folder}/{log_folder('{deployment}')}/commands.log"
 
     @property
     def pattern(self) -> str:
@@ -223,6 +227,11 @@ class Studies(dict[str, Study]):
         # Without this pydantic warns, because an axis' values are a tuple and the field is a list.
         sweep = study.sweep.model_dump(warnings=False)
         return digest([study.name, study.shared, paths, sweep])
+
+    def goals(self, wildcards: Any) -> list[str]:
+        """Return the table of a study's goals, if any."""
+        study = self[wildcards.study]
+        return study.testbed.goal_tables if isinstance(study, SweepStudy) else []
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
         """Return an input function for a notebook's axes, by the names of its parameters."""

@@ -17,6 +17,11 @@ from tpcsweep.sweeps.testbed_settings import Settings
 FORMAT = 1  # The version of cell specifications. Changing it makes all cells stale.
 
 
+def log_folder(deployment: str) -> str:
+    """Return the folder with the logs of a deployment, relative to the folder of results."""
+    return f"logs/{deployment}"
+
+
 @dataclass(frozen=True)
 class SweepStudy:
     """A valid sweep and a valid testbed; `testbeds.support` decides whether the testbed can run the sweep."""

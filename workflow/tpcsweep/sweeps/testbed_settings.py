@@ -90,6 +90,11 @@ class Settings(Strict):
         return {}
 
     @property
+    def goal_tables(self) -> list[str]:
+        """CSV files with the rates that links must reach, at most one."""
+        return []
+
+    @property
     def settings_values(self) -> Mapping[str, Iterable[str]]:
         """The values of each setting."""
         return {name: setting.values for name, setting in self.settings.items()}

@@ -92,7 +92,7 @@ class Testbed(Protocol):
     - `rehearse(study)` raises an error of EXPECTED if the deployments of a sweep would be refused.
     - `warnings(study)` returns reasons why some of its cells may fail, or raises an error if all will.
     - `pause(settings, wanted)` returns the seconds for which the sites of a deployment ask for a pause.
-    - `faulty_sites(settings, wanted)` returns the sites of a deployment that cannot be used.
+    - `faulty_sites(settings, wanted)` returns the sites of a deployment that cannot be used, and why.
     - `unexplained(settings)` returns leftovers that `reap` cannot assign.
     - `manifests(study)` returns the objects of its deployments.
     """

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
@@ -39,10 +39,10 @@ def pause(study: SweepStudy, wanted: DeploymentParameters) -> float:
     return float(ask(study.testbed, wanted)) if ask else 0.0
 
 
-def faulty_sites(study: SweepStudy, wanted: DeploymentParameters) -> list[str]:
-    """Return the sites of a deployment that cannot be used now."""
+def faulty_sites(study: SweepStudy, wanted: DeploymentParameters) -> Mapping[str, str]:
+    """Return the sites of a deployment that cannot be used now, and why."""
     ask = getattr(load_testbed(study.testbed.kind), "faulty_sites", None)
-    return list(ask(study.testbed, wanted)) if ask else []
+    return dict(ask(study.testbed, wanted)) if ask else {}
 
 
 def findings(study: SweepStudy, pair: str | None = None) -> Iterable[Finding]:

@@ -22,6 +22,7 @@ from tpcsweep.common.files import write_json
 from tpcsweep.common.numbers import between, json_number, short
 from tpcsweep.data.conditions import rows_meeting
 from tpcsweep.data.effects import Decision, Interval, Region
+from tpcsweep.data.pair_rtts import pair_rtt_text
 from tpcsweep.data.tables import write_csv
 from tpcsweep.sweeps.parameters import value_text
 
@@ -92,11 +93,18 @@ def unmet_needs(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
     texts = []
     for axis in dict.fromkeys(need.axis for need in unmet):
         values = _values(ds, axis)
-        listed = [value_text(axis, value) for value in values[:_LISTED]] + ["…"] * (len(values) > _LISTED)
         wanted = ", and ".join(dict.fromkeys(str(need) for need in unmet if need.axis == axis))
-        texts.append(f"{axis}: needed {wanted}; the dataset has {', '.join(listed) or 'none'}")
+        texts.append(f"{axis}: needed {wanted}; the dataset has {_values_text(axis, values, ds)}")
     sweep = "; ".join(dict.fromkeys(need.sweep for need in unmet if need.sweep))
     return ". ".join(texts), f"sweep {sweep}" if sweep else ""
+
+
+def _values_text(axis: str, values: Sequence[Any], ds: xr.Dataset) -> str:
+    """Return the values of an axis; RTTs of pairs of sites are no axis, so that a claim cannot use them."""
+    if axis == "rtt" and (of_pairs := pair_rtt_text(ds)):
+        return f"none set: its pairs have {of_pairs}"
+    listed = [value_text(axis, value) for value in values[:_LISTED] if value == value]  # NaN is unknown
+    return ", ".join([*listed, *["…"] * (len(values) > _LISTED)]) or "none"
 
 
 @dataclass(frozen=True)

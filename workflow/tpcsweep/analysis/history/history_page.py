@@ -3,7 +3,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tpcsweep.analysis.history.change_points import (
     sentence,
 )
 from tpcsweep.analysis.history.runs import log_throughput, mean_cell
-from tpcsweep.common.files import write_text
+from tpcsweep.common.files import is_file, write_text
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.run_effects import FASTER, SAME, SLOWER
@@ -43,19 +44,25 @@ def make_history(dataset: Path, folder: Path) -> SweepHistory:
     history = find_history(*runs.read_kept_runs(folder))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
     write_text(folder / "history.json", orjson.dumps(history.to_dict(), option=options).decode())
-    write_text(folder / PAGE, render("history", **history_content(history)))
+    links = [(path, text) for path, text in _LINKS.items() if is_file(folder / path)]
+    write_text(folder / PAGE, render("history", **history_content(history, links)))
     return history
 
 
+_LINKS = {f"../{PAGE}": "The sweep as it is now", f"../../{PAGE}": "All sweeps"}
 _LEAST_SPAN = 0.02  # smallest span of ratios, so that small scatter is not magnified
 _MOST_ROWS = 300  # cells with a line of their own, which a browser draws in less than a second
 
 
-def history_content(history: SweepHistory) -> dict[str, Any]:
+def history_content(history: SweepHistory, links: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    """Return the content of a history's page, which starts with links: path from its folder, and text."""
     last = history.runs[-1]
     runs_shown, rows = list(_runs(history)), list(_rows(history))
     shown = _shown(rows)
+    trend = _trend(history, runs_shown)
+    means = ["" if kept["ratio"] is None else short(kept["ratio"]) for kept in trend["runs"]]
     return {
+        "links": links,
         "name": last.identity[0],
         "made": last.made,
         "first": day(history.runs[0]),
@@ -67,17 +74,18 @@ def history_content(history: SweepHistory) -> dict[str, Any]:
             {
                 "text": sentence(history, each),
                 "new": each.new,
-                "direction": " and ".join(sorted(each.directions)),
+                "direction": _direction(each),
             }
             for each in history.changes
         ],
         "broken": history.broken,
-        "history": _charts(history, runs_shown, shown),
+        "history": trend,
         "axes": [name_text(axis) for axis in history.axes],
-        "rows": [rows[at] for at in shown],
+        "rows": [rows[at] | paths for at, paths in zip(shown, _sparklines(history, shown), strict=True)],
+        "change_lines": "".join(f"M{x:.1f},0V100" for x in _across(history, _change_times(history))),
         "scale": between(*_span(_ratios(history))),
         "since": day(history.runs[history.changes[-1].place]) if history.changes else "",
-        "runs": runs_shown[::-1],
+        "runs": [run | {"mean": mean} for run, mean in zip(runs_shown, means, strict=True)][::-1],
         "left_out": sorted(history.skipped_files.items()),
     }
 
@@ -88,13 +96,13 @@ def _shown(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     return sorted(by_interest[:_MOST_ROWS])
 
 
-def _charts(history: SweepHistory, shown: Sequence[Mapping[str, Any]], cells: Sequence[int]) -> History:
-    """Return means of all cells by run and between changes, relative to that before the first one, and some cells."""
+def _trend(history: SweepHistory, shown: Sequence[Mapping[str, Any]]) -> History:
+    """Return means of all cells by run and between changes, relative to that before the first one."""
     mean = np.log(mean_cell(history.cells)["throughput"].values)
     edges = [0, *(change.place for change in history.changes), len(mean)]
     parts = [mean[slice(*pair)] for pair in itertools.pairwise(edges)]
     levels = [float(part[np.isfinite(part)].mean()) if np.isfinite(part).any() else np.nan for part in parts]
-    ratios, ends = _ratios(history), [run.ended for run in history.runs]
+    ends = [run.ended for run in history.runs]
     return {
         "runs": [
             {
@@ -107,16 +115,52 @@ def _charts(history: SweepHistory, shown: Sequence[Mapping[str, Any]], cells: Se
         ],
         "changes": [
             {
-                "time": (before + (after - before) / 2).isoformat(),
-                "verdict": " and ".join(sorted(change.directions)),
+                "time": time.isoformat(),
+                "verdict": _direction(change),
             }
-            for change in history.changes
-            for before, after in [ends[change.place - 1 : change.place + 1]]
+            for change, time in zip(history.changes, _change_times(history), strict=True)
         ],
         "levels": _rounded(np.exp(np.array(levels) - levels[0])),
-        "cells": [_rounded(ratios[:, cell]) for cell in cells],
-        "span": list(_span(ratios)),
     }
+
+
+def _change_times(history: SweepHistory) -> list[datetime]:
+    """Return the middle of the times of the runs before and after each change."""
+    ends = [run.ended for run in history.runs]
+    pairs = [ends[change.place - 1 : change.place + 1] for change in history.changes]
+    return [before + (after - before) / 2 for before, after in pairs]
+
+
+def _across(history: SweepHistory, times: Iterable[datetime]) -> list[float]:
+    """Return the places of times in a box of 100 × 100 from the first run to the last one."""
+    first, last = history.runs[0].ended, history.runs[-1].ended
+    return [100 * ((time - first) / (last - first)) if last > first else 50.0 for time in times]
+
+
+def _sparklines(history: SweepHistory, cells: Sequence[int]) -> list[dict[str, str]]:
+    """Return SVG paths for each cell in a box of 100 × 100: its ratios over time, all on one scale.
+
+    A run without the cell interrupts the line; a run between two interruptions is a dot.
+    """
+    ratios = _ratios(history)
+    low, high = _span(ratios)
+    across = _across(history, [run.ended for run in history.runs])
+    return [_sparkline(across, 100 * (high - ratios[:, cell]) / (high - low)) for cell in cells]
+
+
+def _sparkline(across: Sequence[float], down: Floats) -> dict[str, str]:
+    known = np.isfinite(down)
+    before, after = np.append(False, known[:-1]), np.append(known[1:], False)
+    places = [f"{x:.1f},{y:.1f}" for x, y in zip(across, down.tolist(), strict=True)]
+    parts = [("L" if begun else "M") + place for place, begun in zip(places, before, strict=True)]
+    return {
+        "line": "".join(itertools.compress(parts, known)),
+        "dots": "".join(f"M{place}h0" for place in itertools.compress(places, known & ~before & ~after)),
+    }
+
+
+def _direction(change: Change) -> str:
+    return " and ".join(sorted(change.directions))
 
 
 def _rounded(ratios: Floats) -> list[float | None]:
@@ -164,9 +208,11 @@ def _interval(low: float, high: float) -> str:
 
 
 def _runs(history: SweepHistory) -> Iterator[dict[str, Any]]:
-    """Yield a row for each run, the first one first."""
+    """Yield a row for each run, the first one first; that after a change has its verdict."""
+    changes = {change.place: change for change in history.changes}
     for at, run in enumerate(history.runs):
         others = changed_settings(history.runs[at - 1], run) if at else []
+        change = changes.get(at)
         yield {
             "day": day(run),
             "file": run.file,
@@ -174,6 +220,9 @@ def _runs(history: SweepHistory) -> Iterator[dict[str, Any]]:
             "failed": run.count("failed"),
             "missing": run.count("not_measured"),
             "flagged": run.flagged,
+            "verdict": _direction(change) if change else "",
+            "size": f"{short(change.overall.ratio)} times" if change else "",
+            "interval": _interval(change.overall.low, change.overall.high) if change else "",
             "with": [f"{it.name}: {it.before or 'unknown'} → {it.after or 'unknown'}" for it in others],
         }
 

@@ -66,6 +66,11 @@ class CrossedFit:
         both += 2 * np.einsum("kij,kj->ij", self.covariates, fd)
         return np.asarray(both + np.diag(ss)[:, None] + np.diag(dd) + 2 * sd)
 
+    def link_scatter(self, logs: Floats) -> float:
+        """Return the robust standard deviation of links around `expected`, which contains their noise."""
+        off = np.abs(logs - self.expected())[np.isfinite(logs)]
+        return MAD_FACTOR * float(np.median(off)) * math.sqrt(int(self.used.sum()) / self.freedom)
+
     def deviations(self, logs: Floats, variances: Floats) -> tuple[Floats, Floats]:
         """Return how far each link is from the expectation of all other links, and the variance of that distance.
 

@@ -8,7 +8,7 @@ of luck of the cell in its run, and of luck that the run shares.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,27 +20,16 @@ from scipy import stats
 
 from tpcsweep.analysis.history.runs import FOLDER, read_kept_runs
 from tpcsweep.analysis.holm import holm
-from tpcsweep.analysis.links.link_rates import link_settings, require_mesh
-from tpcsweep.analysis.links.site_tables import read_table
-from tpcsweep.common.numbers import CONFIDENCE, between, json_number, short
+from tpcsweep.analysis.links.link_rates import link_settings, require_mesh, waited_rates
+from tpcsweep.analysis.links.sentences import WAITED_LABEL, interval_note
+from tpcsweep.common.numbers import CONFIDENCE, between, counted, json_number, short
 from tpcsweep.data.opening import load
 from tpcsweep.data.scatter import SHARED
 from tpcsweep.data.variables import LIMIT_NAMES
-from tpcsweep.sweeps.parameters import DESTINATION, LINK, SOURCE
-from tpcsweep.sweeps.problems import quoted, refused, suggest
-from tpcsweep.sweeps.units import RATE, UnitError, parse
+from tpcsweep.sweeps.link_goals import Goal, read_goals
+from tpcsweep.sweeps.parameters import LINK
 
-COLUMNS = (*LINK, "Gbit/s")
-"""Columns of a table of goals. A rate is a number in Gbit/s, or has a unit: 500 Mbit/s."""
 Verdict = Literal["reached", "not reached", "not decided"]
-
-
-@dataclass(frozen=True)
-class Goal:
-    source: str
-    destination: str
-    rate: float  # Gbit/s
-    line: int  # of the table
 
 
 @dataclass(frozen=True)
@@ -54,6 +43,7 @@ class GoalResult:
     high: float = math.nan
     probability: float = math.nan  # that one measurement of the setting reaches the goal
     streams: float = math.nan
+    assumed: bool = False  # whether the setting's cells have no interval, so that a typical one stands for it
     limit: str = ""
     reason: str = ""  # why there is no verdict
     before: str = ""  # another verdict of the last run with one, and its date
@@ -68,44 +58,6 @@ class GoalResult:
         }
 
 
-def read_goals(file: Path, summary: xr.Dataset) -> list[Goal]:
-    """Read a table of goals for the links of a mesh.
-
-    Raises ConfigurationError with file and line for a table without the columns, an unknown site, a link from a site
-    to itself, a link twice, and a rate that is none; OSError if the file cannot be read.
-    """
-    sites = {name: [str(value) for value in summary[name].values.tolist()] for name in LINK}
-    lines: dict[tuple[str, str], int] = {}
-
-    def goal(line: int, cells: Mapping[str, str]) -> Goal:
-        for name in LINK:
-            if cells[name] not in sites[name]:
-                raise refused("", f"{name} {quoted(cells[name])}", suggest(cells[name], sites[name], 20))
-        link = cells[SOURCE], cells[DESTINATION]
-        if link[0] == link[1]:
-            raise refused("", f"a link from {link[0]} to itself", "two sites")
-        if link in lines:
-            raise refused("", f"{' → '.join(link)} again", f"each link once; line {lines[link]} has it")
-        lines[link] = line
-        return Goal(*link, _rate(cells[COLUMNS[-1]]), line)
-
-    return read_table(file, COLUMNS, goal)
-
-
-def _rate(text: str) -> float:
-    try:
-        value: float | str = float(text)
-    except ValueError:
-        value = text
-    try:
-        rate = float(parse(value, RATE))
-    except UnitError as error:
-        raise refused("", quoted(text), f"{error.allowed}; a number alone is in Gbit/s") from error
-    if not rate:
-        raise refused("", quoted(text), "a rate above 0")
-    return rate
-
-
 def judge_goals(summary: xr.Dataset, goals: Sequence[Goal]) -> list[GoalResult]:
     """Return the verdict on each goal of a mesh."""
     settings = link_settings(summary)
@@ -118,8 +70,14 @@ def judge_goals(summary: xr.Dataset, goals: Sequence[Goal]) -> list[GoalResult]:
         goal: _judged(goal, rows, bool(p < 1 - CONFIDENCE))
         for goal, rows, p in zip(measured, tests, corrected, strict=True)
     }
-    unknown = "no usable measurement"
-    return [results.get(goal) or GoalResult(goal, "not decided", reason=unknown) for goal in goals]
+    waited = waited_rates(summary)
+
+    def unknown(goal: Goal) -> GoalResult:
+        has_waited = (goal.source, goal.destination) in waited
+        reason = WAITED_LABEL if has_waited else "no usable measurement"
+        return GoalResult(goal, "not decided", reason=reason)
+
+    return [results.get(goal) or unknown(goal) for goal in goals]
 
 
 def _tests(settings: pd.DataFrame, goal: Goal) -> pd.DataFrame:
@@ -155,7 +113,7 @@ def _judged(goal: Goal, rows: pd.DataFrame, is_clear: bool) -> GoalResult:
     rate, low, high = np.exp([chosen["log"], chosen["log"] - half, chosen["log"] + half]).tolist()
     streams = float(chosen["streams"]) if verdict != "not reached" else math.nan
     chance, limit = float(chosen["probability"]), str(chosen["limit"])
-    return GoalResult(goal, verdict, rate, low, high, chance, streams, limit)
+    return GoalResult(goal, verdict, rate, low, high, chance, streams, bool(chosen["assumed"]), limit)
 
 
 def overall(results: Sequence[GoalResult]) -> Verdict:
@@ -171,7 +129,8 @@ def overall(results: Sequence[GoalResult]) -> Verdict:
 def judged_with_history(dataset: Path, summary: xr.Dataset, table: Path) -> list[GoalResult]:
     """Return the verdicts on a table of goals, with changes since earlier runs. Raises the errors of `read_goals`."""
     require_mesh(summary)
-    return _with_history(dataset, summary, judge_goals(summary, read_goals(table, summary)))
+    goals = read_goals(table, {name: map(str, summary[name].values.tolist()) for name in LINK})
+    return _with_history(dataset, summary, judge_goals(summary, goals))
 
 
 def _with_history(dataset: Path, summary: xr.Dataset, results: Sequence[GoalResult]) -> list[GoalResult]:
@@ -219,7 +178,7 @@ def texts(results: Sequence[GoalResult]) -> Iterator[tuple[str, ...]]:
             result.goal.destination,
             f"{short(result.goal.rate)} Gbit/s",
             short(result.throughput) if known else "",
-            between(result.low, result.high) if known else "",
+            between(result.low, result.high) + interval_note(result.assumed) if known else "",
             _percent(result.probability) if known else "",
             str(int(result.streams)) if math.isfinite(result.streams) else "",
             result.verdict + (f": {result.reason}" if result.reason else ""),
@@ -236,7 +195,7 @@ def in_a_sentence(results: Sequence[GoalResult]) -> str:
     """Count the verdicts."""
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in _ORDER}
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    return f"{len(results)} goals: {', '.join(parts)}."
+    return f"{counted(len(results), 'goal')}: {', '.join(parts)}."
 
 
 _ORDER: Sequence[Verdict] = ("reached", "not reached", "not decided")

@@ -19,12 +19,12 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from tpcsweep.analysis.links.link_rates import Floats, link_settings, mesh_of, require_mesh
-from tpcsweep.analysis.links.site_tables import read_table
 from tpcsweep.analysis.links.verdicts import expected_rates
 from tpcsweep.analysis.plans.law import plan_by_law
 from tpcsweep.common.numbers import short
 from tpcsweep.sweeps.parameters import LINK, Parameters
 from tpcsweep.sweeps.problems import quoted, refused, suggest
+from tpcsweep.sweeps.site_tables import read_table
 
 MEASURED, BY_LAW = "measured", "not measured"
 _ENOUGH = 0.95  # share of a link's best throughput that the most streams must reach

@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.data.flags import FLAGS, graded
-from tpcsweep.data.labels import is_mesh
+from tpcsweep.data.labels import is_mesh, outside_sweep
 from tpcsweep.data.scatter import run_to_run
 from tpcsweep.data.tables import observations
 from tpcsweep.sweeps.parameters import DESTINATION, LINK, SOURCE
@@ -25,6 +25,9 @@ from tpcsweep.sweeps.sweep import REPETITION
 
 Floats = NDArray[np.float64]
 RATE = "throughput"
+TOGETHER = 60.0  # most seconds between the starts of cells that one event slows
+WAITED = "waited"
+"""Flag of cells whose rate contains the pauses that a server asked for, and tells nothing about the path."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,14 @@ class Mesh:
     destinations: Sequence[str]
     logs: Floats  # logarithm of the throughput in Gbit/s, mean over repetitions
     variances: Floats  # of `logs`: interval of the cells, and luck of the run
+    assumed: NDArray[np.bool_]
+    """Whether no cell has an interval, so that `variances` has the median noise of settings."""
     rtt: Floats  # ms
     limit: NDArray[Any]  # names of `data.variables.LIMITS`
     streams: Floats
     wanted: NDArray[np.bool_]  # whether the link is part of the sweep
+    waited: Floats  # throughput in Gbit/s of links of which `waited_rates` tells; NaN for others
+    started: Floats  # start of the cells, s since 1970; NaN if unknown, or if they are not of one time
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -59,33 +66,44 @@ def require_mesh(summary: xr.Dataset) -> None:
 
 
 def link_settings(summary: xr.Dataset) -> pd.DataFrame:
-    """Return one row for each link and setting with a usable cell.
+    """Return one row for each link and setting with a usable cell, whose rate is not made of a server's pauses.
 
     Columns are source, destination, the other axes (without repetitions), and
 
         log, variance, freedom: mean logarithm of the throughput in Gbit/s, its variance and degrees of freedom;
         single: variance of a single further measurement of the setting;
         count: number of measurements;
-        rtt (ms), limit, streams (NaN if unknown).
+        assumed: whether none of its cells has an interval, so that the variance has the median noise of all cells;
+        rtt (ms), limit, streams (NaN if unknown);
+        started: mean start of its cells, s since 1970; NaN if unknown, or more than `TOGETHER` apart.
     """
     rows = _usable(summary)
+    rows = rows[~rows[WAITED]]
     axes = [str(name) for name in summary[RATE].dims if name != REPETITION]
     if rows.empty:
         return pd.DataFrame(
-            columns=[*axes, "log", "variance", "freedom", "single", "count", "rtt", "limit", "streams"]
+            columns=[
+                *axes,
+                *("log", "variance", "freedom", "single"),
+                *("count", "assumed", "rtt", "limit", "streams", "started"),
+            ]
         )
     rows = rows.assign(cell=rows.groupby(axes, sort=False).ngroup())
     luck = run_to_run(rows) ** 2
     square = (rows["error"] / rows[RATE]) ** 2
-    rows = rows.assign(log=np.log(rows[RATE]), square=square.fillna(square.median()).fillna(0.0))
+    rows = rows.assign(
+        assumed=square.isna(), log=np.log(rows[RATE]), square=square.fillna(square.median()).fillna(0.0)
+    )
     grouped = rows.groupby(axes, sort=False)
     found = grouped.agg(
         log=("log", "mean"),
         square=("square", "mean"),
         freedom=("freedom", "sum"),
         count=("log", "size"),
+        assumed=("assumed", "all"),
         rtt=("link_rtt", "median"),
         limit=("limit", _most_frequent),
+        started=("started", _one_time),
     ).reset_index()
     single = found["square"] + luck
     found = found.assign(single=single, variance=single / found["count"]).drop(columns="square")
@@ -95,15 +113,31 @@ def link_settings(summary: xr.Dataset) -> pd.DataFrame:
 
 
 def _usable(summary: xr.Dataset) -> pd.DataFrame:
-    rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=("limit", "rtt_idle"))
+    rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=("limit", "rtt_idle", "started"))
     rows = rows[(rows["reason"] == "") & (rows[RATE] > 0)]
     declared = pd.to_numeric(rows["rtt"], errors="coerce") if "rtt" in rows else np.nan
-    return rows.assign(link_rtt=rows["rtt_idle"].fillna(declared), limit=rows["limit"].fillna("").astype(str))
+    return rows.assign(
+        link_rtt=rows["rtt_idle"].fillna(declared),
+        limit=rows["limit"].fillna("").astype(str),
+        started=(pd.to_datetime(rows["started"]) - pd.Timestamp(0)) / pd.Timedelta(seconds=1),
+    )
+
+
+def waited_rates(summary: xr.Dataset) -> dict[tuple[str, str], float]:
+    """Return the throughput in Gbit/s of links whose usable cells all waited for pauses that servers asked for."""
+    rows = _usable(summary)
+    by_link = rows.groupby([*LINK], sort=False)
+    found = by_link[RATE].max()[by_link[WAITED].all()] if len(rows) else pd.Series(dtype=float)
+    return {(str(source), str(destination)): float(rate) for (source, destination), rate in found.items()}
 
 
 def _most_frequent(limits: "pd.Series[str]") -> str:
     known = limits[limits != ""]
     return str(known.mode().iloc[0]) if len(known) else ""
+
+
+def _one_time(starts: "pd.Series[float]") -> float:
+    return float(starts.mean()) if starts.max() - starts.min() <= TOGETHER else np.nan
 
 
 def best_settings(settings: pd.DataFrame) -> pd.DataFrame:
@@ -123,27 +157,33 @@ def mesh_of(summary: xr.Dataset, settings: pd.DataFrame | None = None) -> Mesh:
     )
 
     def plane(name: str, nothing: Any = np.nan) -> NDArray[Any]:
-        matrix = np.full((len(sources), len(destinations)), nothing, object if nothing == "" else float)
+        matrix = np.full(
+            (len(sources), len(destinations)), nothing, object if nothing == "" else type(nothing)
+        )
         matrix[at] = best[name].to_numpy()
         return matrix
 
+    waited = np.full((len(sources), len(destinations)), np.nan)
+    for (source, destination), rate in waited_rates(summary).items():
+        waited[sources.index(source), destinations.index(destination)] = rate
     return Mesh(
         sources,
         destinations,
         plane("log"),
         plane("variance"),
+        plane("assumed", False),
         plane("rtt"),
         plane("limit", ""),
         plane("streams"),
         _wanted(summary),
+        waited,
+        plane("started"),
     )
 
 
 def _wanted(summary: xr.Dataset) -> NDArray[np.bool_]:
     """Return which links have a cell that is part of the sweep."""
-    inside = np.ones(summary[RATE].size, bool)
-    inside[np.ravel(summary.attrs.get("excluded", [])).astype(int)] = False
-    shaped = summary[RATE].copy(data=inside.reshape(summary[RATE].shape))
+    shaped = ~outside_sweep(summary)
     links = shaped.any([name for name in shaped.dims if name not in LINK]).transpose(*LINK)
     same = summary[SOURCE].values[:, None] == summary[DESTINATION].values[None, :]
     return np.asarray(links.values & ~same)

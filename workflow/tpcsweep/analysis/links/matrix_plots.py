@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from tpcsweep.analysis.links.link_rates import mesh_of
-from tpcsweep.analysis.links.sentences import MARKS
+from tpcsweep.analysis.links.sentences import CRITERION, MARKS, WAITED_LABEL
 from tpcsweep.analysis.links.verdicts import LinkEffect, MeshEffects, mesh_effects
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.variables import LIMIT_NAMES
 from tpcsweep.pages.figures.axis_labels import escape_math, rate_label, text_width
 from tpcsweep.pages.figures.maps import HATCHED, fill_cell
 from tpcsweep.pages.figures.panels import COLOURS, finish, point_handle, styled, tiles
+from tpcsweep.pages.figures.panels import MARKS as PANEL_MARKS
 from tpcsweep.pages.limit_colours import LIMIT_LETTERS
 
 _MOST_NUMBERED = 16  # sites up to which cells have numbers
@@ -27,10 +28,13 @@ _DARK = 0.6  # share of the colour scale below which numbers are white
 _LINK_MARKS = {
     "slow": ("v", "#D55E00", "slow path: slower than both sites' other links"),
     "window": ("D", "#56B4E9", "slower than both sites' other links, limited by TCP's window"),
+    "fast": ("^", "#009E73", "fast path: faster than both sites' other links"),
+    "waited": (PANEL_MARKS["waited"].marker, "#262626", f"{WAITED_LABEL}, not compared"),
 }
 _SITE_MEANINGS = {
     "slow": "▼ slow site in this role",
     "window": "◆ slow in this role, limited by TCP's window",
+    "fast": "▲ fast site in this role",
     "one link": "? one link cannot tell site from path",
 }
 
@@ -58,7 +62,7 @@ def matrix(summary: xr.Dataset) -> Figure:
     _label(axes, labels, readable)
     bar = figure.colorbar(ScalarMappable(norm, COLOURS), ax=axes, aspect=30, pad=0.02)
     bar.set_label(rate_label(summary))
-    note = "Best of the measured settings of each link."
+    note = f"Best of the measured settings of each link. {CRITERION}"
     if readable:
         note += " Small: 95 % interval of the measurement, and letters of the limit."
     finish(figure, summary, "Links", [note, *_meanings(found, readable)], _handles(found))
@@ -100,13 +104,17 @@ def _draw_link(axes: Axes, found: MeshEffects, link: LinkEffect, norm: Normalize
     if link.verdict in _LINK_MARKS:
         marker, colour, _ = _LINK_MARKS[link.verdict]
         at = (column + 0.88, row + 0.2) if readable else (column + 0.5, row + 0.5)
-        look: dict[str, Any] = {"color": colour, "edgecolor": "white", "linewidth": 0.7, "zorder": 5}
+        edge = colour if link.verdict == "waited" else "white"
+        look: dict[str, Any] = {"color": colour, "edgecolor": edge, "linewidth": 0.7, "zorder": 5}
         axes.scatter(*at, marker=marker, s=34 if readable else 26, **look)
     if not readable:
         return
     text: dict[str, Any] = {"ha": "center", "va": "center"}
-    text["color"] = "white" if norm(link.throughput) < _DARK else "#262626"
+    has_colour = link.verdict != "waited"
+    text["color"] = "white" if has_colour and norm(link.throughput) < _DARK else "#262626"
     axes.text(column + 0.5, row + 0.36, short(link.throughput), fontsize=8, **text)
+    if not has_colour:
+        return
     axes.text(column + 0.5, row + 0.64, between(link.low, link.high), fontsize=4.8, **text)
     if link.limit in LIMIT_LETTERS:
         axes.text(column + 0.5, row + 0.86, LIMIT_LETTERS[link.limit], fontsize=5.5, **text)

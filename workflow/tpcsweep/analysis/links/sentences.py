@@ -1,30 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences about slow sites and links of a mesh; pure functions."""
+"""Sentences about slow and fast sites and links of a mesh; pure functions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tpcsweep.analysis.links.verdicts import LinkEffect, MeshEffects, SiteEffect
-from tpcsweep.common.numbers import between, counted, short
+from tpcsweep.analysis.links.link_rates import WAITED
+from tpcsweep.analysis.links.same_time import CAUSE, SlowTime, slow_times
+from tpcsweep.analysis.links.verdicts import FAST, SLOW, LinkEffect, MeshEffects, SiteEffect
+from tpcsweep.common.numbers import between, counted, json_number, short
+from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.variables import LIMIT_NAMES
-from tpcsweep.pages.contract import LinkMatrix
+from tpcsweep.pages.contract import LinkMatrix, SiteRow
 
 MOST_NAMED = 12  # sites or links of one kind in a list
-MARKS = {"slow": "▼", "window": "◆", "one link": "?"}
+MARKS = {"slow": "▼", "window": "◆", "fast": "▲", "waited": "‖", "one link": "?"}
 """Marks of verdicts in matrices."""
+WAITED_LABEL = FLAGS[WAITED].label
+ASSUMED = "no interval of its own: noise of a typical cell"
+"""Where the interval of a link or goal comes from if its cells have none."""
 _OTHERS = {"sends": "send", "receives": "receive"}
 
 
 def sentences(found: MeshEffects) -> list[str]:
-    """Return statements about a mesh, most important first: slow sites, slow links, and the unknown."""
-    sites = [_site(site, found) for site in found.sites if site.verdict in ("slow", "window")]
-    slow = sorted(
-        (link for link in found.links if link.verdict in ("slow", "window")), key=lambda link: link.ratio
-    )
-    links = [_link(link, _confounded(link, found)) for link in slow]
-    nothing = [] if sites or links or not _compared(found) else [_nothing(found)]
-    return [*sites, *_shortened(links, "slow link"), *nothing, *_method(found), *_unknown(found)]
+    """Return statements about a mesh, most important first: slow sites and links, fast ones, and the unknown."""
+    named = [*_named(found, ("slow", "window"), "slow link"), *_named(found, ("fast",), "fast link")]
+    nothing = [] if named or not _compared(found) else [_nothing(found)]
+    return [*named, *nothing, *_method(found), *_unknown(found)]
+
+
+def _named(found: MeshEffects, verdicts: Sequence[str], noun: str) -> list[str]:
+    sites = [_site(site, found) for site in found.sites if site.verdict in verdicts]
+    events = slow_times(found) if "slow" in verdicts else []
+    together = [link for event in events for link in event.links]
+    links = [link for link in found.links if link.verdict in verdicts and link not in together]
+    texts = [_link(link, confounded(link, found)) for link in sorted(links, key=distance)]
+    return [*sites, *(_event(event) for event in events), *_shortened(texts, noun)]
+
+
+def _event(event: SlowTime) -> str:
+    links = [f"{link_name(link)} ({short(link.ratio, 2)} times)" for link in event.links]
+    return f"{event.words}: {_list(links)}. {CAUSE}"
+
+
+def distance(effect: SiteEffect | LinkEffect) -> float:
+    """Return a key that sorts effects by the distance of their ratio from 1, the farthest first."""
+    return float(-abs(np.log(effect.ratio)))
 
 
 def link_matrix(found: MeshEffects) -> LinkMatrix:
@@ -32,24 +53,64 @@ def link_matrix(found: MeshEffects) -> LinkMatrix:
     mesh, links = found.mesh, found.links
     marks = {(site.role, site.site): MARKS.get(site.verdict, "") for site in found.sites}
     return {
-        "sources": list(mesh.sources),
-        "destinations": list(mesh.destinations),
-        "sends": [marks.get(("sends", site), "") for site in mesh.sources],
-        "receives": [marks.get(("receives", site), "") for site in mesh.destinations],
-        "source": [mesh.sources.index(link.source) for link in links],
-        "destination": [mesh.destinations.index(link.destination) for link in links],
-        "value": [short(link.throughput) if np.isfinite(link.throughput) else None for link in links],
-        "mark": [MARKS.get(link.verdict, "") for link in links],
-        "text": ["\n".join(_lines(link)) for link in links],
+        "sources": [_marked(site, marks.get(("sends", site), "")) for site in mesh.sources],
+        "destinations": [_marked(site, marks.get(("receives", site), "")) for site in mesh.destinations],
+        "links": [
+            {
+                "source": mesh.sources.index(link.source),
+                "destination": mesh.destinations.index(link.destination),
+                "rate": json_number(link.throughput, digits=3),
+                "value": short(link.throughput) if np.isfinite(link.throughput) else "",
+                "mark": MARKS.get(link.verdict, ""),
+                "compared": link.verdict not in ("waited", "not measured"),
+                "text": "\n".join(_lines(link)),
+            }
+            for link in links
+        ],
     }
 
 
+def site_rows(found: MeshEffects) -> list[SiteRow]:
+    """Return the ratio of each site to the middle half of the others by role, the best sender first."""
+    ratios = {(site.role, site.site): site for site in found.sites if np.isfinite(site.ratio)}
+    best_first = sorted(
+        found.mesh.sites, key=lambda name: _ratio_of(ratios.get(("sends", name))), reverse=True
+    )
+    return [
+        {
+            "site": name,
+            "sends": _site_text(ratios.get(("sends", name))),
+            "receives": _site_text(ratios.get(("receives", name))),
+        }
+        for name in best_first
+    ]
+
+
+def _ratio_of(effect: SiteEffect | None) -> float:
+    return effect.ratio if effect else -np.inf
+
+
+def _site_text(effect: SiteEffect | None) -> str:
+    if effect is None:
+        return ""
+    ratio = f"{short(effect.ratio, 3)} ({between(effect.low, effect.high)})"
+    return _marked(f"{ratio}, {counted(effect.links, 'link')}", MARKS.get(effect.verdict, ""))
+
+
+def _marked(site: str, mark: str) -> str:
+    return f"{site} {mark}".rstrip()
+
+
 def _lines(link: LinkEffect) -> Iterator[str]:
-    yield f"{link.source} → {link.destination}"
+    yield link_name(link)
     if link.verdict == "not measured":
         yield "failed or not measured"
         return
-    yield f"{short(link.throughput)} Gbit/s ({between(link.low, link.high)})"
+    if link.verdict == "waited":
+        yield f"{short(link.throughput)} Gbit/s"
+        yield f"{WAITED_LABEL}: not compared"
+        return
+    yield f"{short(link.throughput)} Gbit/s ({between(link.low, link.high)}{interval_note(link.assumed)})"
     if np.isfinite(link.streams):
         yield counted(int(link.streams), "stream")
     if np.isfinite(link.rtt):
@@ -59,7 +120,13 @@ def _lines(link: LinkEffect) -> Iterator[str]:
     if np.isfinite(link.ratio):
         yield f"{short(link.ratio, 2)} times the expectation from both sites"
     if link.verdict:
-        yield "slow path" if link.verdict == "slow" else "slow by its window"
+        yield "slow by its window" if link.verdict == "window" else f"{link.verdict} path"
+
+
+def site_ratio(site: SiteEffect) -> str:
+    """Return the beginning of a sentence: a site with its ratio to the others."""
+    times = f"{short(site.ratio, 2)} times what the others {_OTHERS[site.role]}"
+    return f"Site {site.site} {site.role} {times} ({between(site.low, site.high)})"
 
 
 def _compared(found: MeshEffects) -> int:
@@ -67,8 +134,7 @@ def _compared(found: MeshEffects) -> int:
 
 
 def _site(site: SiteEffect, found: MeshEffects) -> str:
-    times = f"{short(site.ratio, 2)} times what the others {_OTHERS[site.role]} ({between(site.low, site.high, 2)})"
-    text = f"Site {site.site} {site.role} {times}, over {counted(site.links, 'link')}"
+    text = f"{site_ratio(site)}, over {counted(site.links, 'link')}"
     if site.verdict == "window":
         others = [other.rtt for other in found.sites if other.role == site.role and other.site != site.site]
         rtt = _rtts(site.rtt, float(np.nanmedian(others)) if np.isfinite(others).any() else np.nan)
@@ -76,7 +142,7 @@ def _site(site: SiteEffect, found: MeshEffects) -> str:
             f"{text}: {LIMIT_NAMES['window']} limits {site.limited} of them{rtt}. More streams or larger buffers may "
             "raise it, so the site itself is not called slow."
         )
-    if site.limit in LIMIT_NAMES:
+    if site.verdict == "slow" and site.limit in LIMIT_NAMES:
         text += f"; {LIMIT_NAMES[site.limit]} limits {site.limited} of them"
     return f"{text}."
 
@@ -91,20 +157,29 @@ def _ms(rtt: float) -> str:
     return f"{short(rtt, 2)} ms"
 
 
-def _confounded(link: LinkEffect, found: MeshEffects) -> list[str]:
+def interval_note(assumed: bool) -> str:
+    """Return the words that follow an interval whose noise is not the cell's own."""
+    return f"; {ASSUMED}" if assumed else ""
+
+
+def link_name(link: LinkEffect) -> str:
+    return f"{link.source} → {link.destination}"
+
+
+def confounded(link: LinkEffect, found: MeshEffects) -> list[str]:
     """Return the sites of a link that one link cannot tell from its path."""
     alone = {(site.role, site.site) for site in found.sites if site.verdict == "one link"}
     ends = (("sends", link.source), ("receives", link.destination))
     return [site for role, site in ends if (role, site) in alone]
 
 
-def _link(link: LinkEffect, confounded: list[str]) -> str:
+def _link(link: LinkEffect, sites: list[str]) -> str:
     rate = f"{short(link.throughput)} Gbit/s"
     times = (
         f"{short(link.ratio, 2)} times what both sites reach on their other links "
-        f"({between(link.ratio_low, link.ratio_high, 2)})"
+        f"({between(link.ratio_low, link.ratio_high)}{interval_note(link.assumed)})"
     )
-    name = f"{link.source} → {link.destination}"
+    name = link_name(link)
     if link.verdict == "window":
         rtt = f" at an RTT of {_ms(link.rtt)}" if np.isfinite(link.rtt) else ""
         streams = f" with {counted(int(link.streams), 'stream')}" if np.isfinite(link.streams) else ""
@@ -112,14 +187,25 @@ def _link(link: LinkEffect, confounded: list[str]) -> str:
             f"{name} has {rate}, {times}: {LIMIT_NAMES['window']} limits it{rtt}{streams}. More streams or larger "
             "buffers may raise it, so the path is not called slow."
         )
-    limit = f"; limit: {LIMIT_NAMES[link.limit]}" if link.limit in LIMIT_NAMES else ""
-    which = f"is slow, {' or '.join(confounded)} or the path" if confounded else "alone is slow"
-    return f"{name} {which}: {rate}, {times}{limit}."
+    is_limited = link.verdict == "slow" and link.limit in LIMIT_NAMES
+    limit = f"; limit: {LIMIT_NAMES[link.limit]}" if is_limited else ""
+    return f"{name} {which_is(link.verdict, sites)}: {rate}, {times}{limit}."
+
+
+def which_is(verdict: str, sites: list[str]) -> str:
+    """Return the verdict on a slow or fast link; one link cannot tell `sites` from its path."""
+    return f"is {verdict}, {' or '.join(sites)} or the path" if sites else f"alone is {verdict}"
+
+
+CRITERION = (
+    f"Slow: {short(SLOW)} times the others or less; fast: {short(FAST)} times or more; both beyond chance."
+)
+"""The rule by which a site or link is named."""
 
 
 def _nothing(found: MeshEffects) -> str:
     return (
-        f"No site and no link is slower than the others beyond chance: {counted(_compared(found), 'link')} of "
+        f"No site and no link is slow or fast: {counted(_compared(found), 'link')} of "
         f"{counted(len(found.mesh.sites), 'site')} were compared."
     )
 
@@ -127,10 +213,17 @@ def _nothing(found: MeshEffects) -> str:
 def _method(found: MeshEffects) -> Iterator[str]:
     if not _compared(found):
         return
-    text = f"Links scatter by {short(100 * found.scatter, 2)} % about the effects of their two sites"
+    scatter = short(100 * found.scatter, 2)
+    text = f"Links scatter by about {scatter} % around what their sites explain, noise included"
     if np.isfinite(found.rtt_from):
+        farthest = float(np.nanmax(found.mesh.rtt[found.mesh.known]))
+        fall = short((farthest / found.rtt_from) ** -found.rtt_power, 2)
         text += f", after the fall of the throughput with RTTs above {_ms(found.rtt_from)}"
-    yield f"{text}. Each link counts with the best of its measured settings."
+        text += f", to {fall} times at {_ms(farthest)}"
+    yield (
+        f"{text}. Each link counts with the best of its measured settings; cells with a warning count, invalid ones do "
+        f"not. {CRITERION}"
+    )
 
 
 def _unknown(found: MeshEffects) -> Iterator[str]:
@@ -146,9 +239,9 @@ def _unknown(found: MeshEffects) -> Iterator[str]:
             "Groups of links without a common site in the same role cannot be compared with each other: "
             f"{'; '.join(groups)}."
         )
-    if missing := [
-        f"{link.source} → {link.destination}" for link in found.links if link.verdict == "not measured"
-    ]:
+    if waited := [link_name(link) for link in found.links if link.verdict == "waited"]:
+        yield f"Links that {WAITED_LABEL}, so that pauses made their rate, are not compared: {_list(waited)}."
+    if missing := [link_name(link) for link in found.links if link.verdict == "not measured"]:
         yield f"{counted(len(missing), 'link')} without a usable measurement: {_list(missing)}."
 
 

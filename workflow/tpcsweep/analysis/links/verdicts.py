@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slow sites and slow paths of a mesh, with intervals, and links that cannot tell which.
+"""Slow and fast sites and paths of a mesh, with intervals, and links that cannot tell which.
 
 Sites are tested against the middle half of the other sites (25 % trimmed mean), links against the other links of their
-two sites. Holm's correction covers all sites in both roles, with half of the level, and all links, with the other half.
+two sites. A few fast sites raise that mean, and must not make all others slow: the ratio to the others' median must be
+as large. Holm's correction covers all sites in both roles, with half of the level, and all links, with the other half.
 Intervals of named sites and links are as wide as their selection requires (Y. Benjamini, D. Yekutieli, Journal of the
 American Statistical Association 100, 2005).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,14 +22,16 @@ from tpcsweep.analysis.links.link_rates import Floats, Mesh
 from tpcsweep.common.numbers import CONFIDENCE, json_number
 
 SLOW = 0.8  # largest ratio to the others that is named slow
+FAST = 1 / SLOW  # smallest ratio to the others that is named fast
 FEWEST_OTHERS = 2  # other sites that a site needs for a comparison
 FEWEST_LINKS = 4  # links of a group without which nothing is compared
 MOSTLY = 0.5  # share of a site's judged links beyond which their limit is its limit
 WINDOW = "window"
 Role = Literal["sends", "receives"]
-Verdict = Literal["slow", "window", "one link", "too few", "not measured", ""]
-"""A slow site or link; one whose window limits it; a site whose one link cannot tell the site from the path; too few
-other sites or links; no measurement; and no difference found."""
+Verdict = Literal["slow", "window", "fast", "one link", "too few", "waited", "not measured", ""]
+"""A slow site or link; a slow one whose window limits it; a fast one; a site whose one link cannot tell the site from
+the path; too few other sites or links; a link whose rate is made of the pauses that a server asked for; no measurement;
+and no difference found."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,12 @@ class LinkEffect:
 
     source: str
     destination: str
-    throughput: float  # Gbit/s
+    throughput: float  # Gbit/s; that of a link that waited has no interval
     low: float
     high: float
+    assumed: (
+        bool  # whether the link's cells have no interval of their own, so that a typical one stands for it
+    )
     ratio: float
     ratio_low: float
     ratio_high: float
@@ -64,6 +70,7 @@ class LinkEffect:
     limit: str
     rtt: float
     streams: float
+    started: float  # start of its cells, s since 1970; NaN if they are not of one time
     verdict: Verdict
 
 
@@ -74,8 +81,9 @@ class MeshEffects:
     sites: list[SiteEffect]
     links: list[LinkEffect]  # those of the sweep, measured or not
     groups: list[list[str]]  # sites that links connect, the largest group first
-    scatter: float  # standard deviation of pairs in the largest group, relative
+    scatter: float  # robust standard deviation of links around `expected_rates`, relative, with noise
     rtt_from: float  # RTT in ms from which the model expects less; inf if it does not
+    rtt_power: float  # power of RTT / `rtt_from` by which the throughput falls from there on
     mesh: Mesh
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,6 +95,7 @@ class MeshEffects:
             "groups": self.groups,
             "scatter": json_number(self.scatter),
             "rtt_from": json_number(self.rtt_from),
+            "rtt_power": json_number(self.rtt_power),
         }
 
 
@@ -105,6 +114,13 @@ class _Estimate:
     error: float
     freedom: float
     p: float
+    typical: float  # logarithm of the ratio to the median of the others, of two middle ones the nearer one
+
+    @property
+    def verdict(self) -> Literal["slow", "fast", ""]:
+        """Whether the ratio is far enough from 1, be it by chance or not."""
+        ends = sorted((self.value, self.typical))
+        return "slow" if ends[1] <= np.log(SLOW) else "fast" if ends[0] >= np.log(FAST) else ""
 
     def interval(self, level: float) -> tuple[float, float, float]:
         half = float(stats.t.isf(level / 2, self.freedom)) * self.error
@@ -112,7 +128,7 @@ class _Estimate:
         return middle, low, high
 
 
-_NONE = _Estimate(np.nan, np.nan, 1.0, 1.0)
+_NONE = _Estimate(np.nan, np.nan, 1.0, 1.0, np.nan)
 
 
 def mesh_effects(mesh: Mesh) -> MeshEffects:
@@ -134,13 +150,15 @@ def mesh_effects(mesh: Mesh) -> MeshEffects:
             estimates = _contrasts(effects, fit, offset, measured)
             of_sites |= {(role, int(places[at])): each for at, each in estimates.items()}  # type: ignore[misc]
         of_links |= _links(mesh, rows, columns, fit, p)
-    largest = max((fit for _, fit in fits if fit), key=lambda one: int(one[0].used.sum()), default=None)
+    known = ((group, fitted[0]) for group, fitted in fits if fitted)
+    largest = max(known, key=lambda one: int(one[1].used.sum()), default=None)
     return MeshEffects(
         _sites(mesh, of_sites),
         _judged_links(mesh, of_links),
         [_names(mesh, *group) for group in groups],
-        largest[0].scatter if largest else np.nan,
-        largest[0].knee if largest else np.inf,
+        largest[1].link_scatter(mesh.logs[np.ix_(*largest[0])]) if largest else np.nan,
+        largest[1].knee if largest else np.inf,
+        float(largest[1].fixed[1]) if largest and np.isfinite(largest[1].knee) else 0.0,
         mesh,
     )
 
@@ -205,7 +223,8 @@ def _contrasts(
         error = float(np.sqrt(weights @ fit.covariance @ weights))
         value = float(effects[site] - effects[middle].mean())
         p = float(2 * stats.t.sf(abs(value) / error, fit.freedom)) if error else 1.0
-        found[int(site)] = _Estimate(value, error, fit.freedom, p)
+        median = np.quantile(effects[others], 0.5, method="lower" if value < 0 else "higher")
+        found[int(site)] = _Estimate(value, error, fit.freedom, p, float(effects[site] - median))
     return found
 
 
@@ -217,26 +236,28 @@ def _links(
     error = np.sqrt(np.maximum(variance - fit.scatter**2, 0.0))
     return {
         (int(rows[row]), int(columns[column])): _Estimate(
-            float(distance[row, column]), float(error[row, column]), fit.freedom, float(p[row, column])
+            value, float(error[row, column]), fit.freedom, float(p[row, column]), value
         )
         for row, column in np.argwhere(mesh.known[part])
+        for value in [float(distance[row, column])]
     }
 
 
-def _selected(estimates: list[_Estimate]) -> tuple[list[float], list[bool], float]:
-    """Return corrected p-values, which are slow, and the level of intervals of those that are."""
+def _selected(estimates: Sequence[_Estimate]) -> tuple[list[float], list[Verdict], float]:
+    """Return corrected p-values, the verdicts slow, fast or "", and the level of intervals of slow and fast ones."""
     if not estimates:
         return [], [], 1 - CONFIDENCE
     p = holm(np.array([each.p for each in estimates]))
-    slow = [
-        bool(value < LEVEL and each.value <= np.log(SLOW)) for value, each in zip(p, estimates, strict=True)
+    verdicts: list[Verdict] = [
+        each.verdict if value < LEVEL else "" for value, each in zip(p, estimates, strict=True)
     ]
-    return p.tolist(), slow, (1 - CONFIDENCE) * max(1, sum(slow)) / len(estimates)
+    named = sum(map(bool, verdicts))
+    return p.tolist(), verdicts, (1 - CONFIDENCE) * max(1, named) / len(estimates)
 
 
 def _sites(mesh: Mesh, estimates: dict[tuple[Role, int], _Estimate]) -> list[SiteEffect]:
-    p, slow, level = _selected(list(estimates.values()))
-    corrected = dict(zip(estimates, zip(p, slow, strict=True), strict=True))
+    p, verdicts, level = _selected(list(estimates.values()))
+    corrected = dict(zip(estimates, zip(p, verdicts, strict=True), strict=True))
     found = []
     roles: tuple[tuple[Role, Any, int], ...] = (
         ("sends", mesh.sources, 1),
@@ -250,15 +271,13 @@ def _sites(mesh: Mesh, estimates: dict[tuple[Role, int], _Estimate]) -> list[Sit
             known = mesh.known[which]
             limit, limited = _common_limit(mesh.limit[which][known])
             estimate = estimates.get((role, at), _NONE)
-            value, is_slow = corrected.get((role, at), (1.0, False))
-            verdict: Verdict = (
-                (WINDOW if limit == WINDOW else "slow")  # type: ignore[assignment]
-                if is_slow
-                else "" if (role, at) in estimates
+            value, verdict = corrected.get((role, at), (1.0, ""))
+            interval = estimate.interval(level if verdict else 1 - CONFIDENCE)
+            verdict = (
+                _by_window(verdict, limit) if (role, at) in estimates
                 else ("not measured", "one link")[known.sum()] if known.sum() < 2
                 else "too few"
             )  # fmt: skip
-            interval = estimate.interval(level if is_slow else 1 - CONFIDENCE)
             rtts = mesh.rtt[which][known]
             rtt = float(np.nanmedian(rtts)) if np.isfinite(rtts).any() else np.nan
             found.append(
@@ -277,9 +296,13 @@ def _common_limit(limits: NDArray[Any]) -> tuple[str, int]:
     return (str(names[most]), int(counts[most])) if counts[most] > MOSTLY * judged.size else ("", 0)
 
 
+def _by_window(verdict: Verdict, limit: str) -> Verdict:
+    return "window" if (verdict, limit) == ("slow", WINDOW) else verdict
+
+
 def _judged_links(mesh: Mesh, estimates: dict[tuple[int, int], _Estimate]) -> list[LinkEffect]:
-    p, slow, level = _selected(list(estimates.values()))
-    corrected = dict(zip(estimates, zip(p, slow, strict=True), strict=True))
+    p, verdicts, level = _selected(list(estimates.values()))
+    corrected = dict(zip(estimates, zip(p, verdicts, strict=True), strict=True))
     return [_link(mesh, int(row), int(column), estimates, corrected, level) for row, column in _wanted(mesh)]
 
 
@@ -292,24 +315,27 @@ def _link(
     row: int,
     column: int,
     estimates: dict[tuple[int, int], _Estimate],
-    corrected: dict[tuple[int, int], tuple[float, bool]],
+    corrected: dict[tuple[int, int], tuple[float, Verdict]],
     level: float,
 ) -> LinkEffect:
     at = row, column
     estimate, limit = estimates.get(at, _NONE), str(mesh.limit[at])
-    value, is_slow = corrected.get(at, (1.0, False))
-    verdict: Verdict = "" if mesh.known[at] else "not measured"
-    if is_slow:
-        verdict = "window" if limit == WINDOW else "slow"
+    value, verdict = corrected.get(at, (1.0, ""))
+    ratio, ratio_low, ratio_high = estimate.interval(level if verdict else 1 - CONFIDENCE)
+    verdict = _by_window(verdict, limit)
+    if not mesh.known[at]:
+        verdict = "waited" if np.isfinite(mesh.waited[at]) else "not measured"
     half = float(stats.norm.isf((1 - CONFIDENCE) / 2) * np.sqrt(mesh.variances[at]))
     rate, low, high = np.exp([mesh.logs[at], mesh.logs[at] - half, mesh.logs[at] + half]).tolist()
-    ratio, ratio_low, ratio_high = estimate.interval(level if is_slow else 1 - CONFIDENCE)
+    if verdict == "waited":
+        rate = float(mesh.waited[at])
     return LinkEffect(
         source=mesh.sources[row],
         destination=mesh.destinations[column],
         throughput=rate,
         low=low,
         high=high,
+        assumed=bool(mesh.assumed[at]),
         ratio=ratio,
         ratio_low=ratio_low,
         ratio_high=ratio_high,
@@ -317,5 +343,6 @@ def _link(
         limit=limit,
         rtt=float(mesh.rtt[at]),
         streams=float(mesh.streams[at]),
+        started=float(mesh.started[at]),
         verdict=verdict,
     )

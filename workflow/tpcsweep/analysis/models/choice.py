@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.analysis.models.fit import Fit
 from tpcsweep.analysis.models.formula import SEED, Floats, Model, json_content
-from tpcsweep.analysis.models.learned import LEARNED, PROCESS, Learner
+from tpcsweep.analysis.models.learned import LEARNED, PROCESS, Kernel, Learner
 from tpcsweep.analysis.models.least_squares import find_optimum, luck_units
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import Domain
@@ -84,6 +84,7 @@ def choose(
     fits: Mapping[str, Fit],
     *,
     learned: Mapping[str, Learner] = LEARNED,
+    kernels: Mapping[str, Kernel | None] | None = None,
     pool: Executor | None = None,
 ) -> Choice:
     """Cross-validate all formulas and learned predictors, in the processes of `pool` if given.
@@ -92,7 +93,7 @@ def choose(
     cells decide which model predicts inside the data; with several runs, only interpolated cells of left-out runs. A
     model is `tied` with the best if a bootstrap over deployments (95 %) finds no difference between their errors; it
     draws a deployment with its errors of all kinds, because folds of two kinds share cells. `skill` is 1 - score /
-    score of the constant model. Searches start at the values of `fits`.
+    score of the constant model. Searches start at the values of `fits`, and at the `kernels` of learners.
     """
     folds = make_folds(observations)
     if not folds:
@@ -100,11 +101,16 @@ def choose(
     starts = {name: whole.values for name, whole in fits.items() if whole.ok}
     candidates: dict[str, Candidate] = {
         **{name: partial(_fitted, model, starts.get(name)) for name, model in models.items()},
-        **{name: partial(_learned, learner) for name, learner in learned.items()},
+        **{name: partial(_learned, learner, (kernels or {}).get(name)) for name, learner in learned.items()},
     }
-    validate = partial(cross_validate, observations=observations, folds=folds)
-    tables = zip(candidates, (pool.map if pool else map)(validate, candidates.values()), strict=True)
-    predictions = pd.concat([table.assign(model=name) for name, table in tables], ignore_index=True)
+    # Learners take longest. In small parts they end at the same time in all workers.
+    parts = [(name, [fold]) for name in learned for fold in folds] + [(name, folds) for name in models]
+    validate = partial(cross_validate, observations=observations)
+    of_parts = (pool.map if pool else map)(
+        validate, [candidates[name] for name, _ in parts], [some for _, some in parts]
+    )
+    tables = [table.assign(model=name) for (name, _), table in zip(parts, of_parts, strict=True)]
+    predictions = pd.concat(tables, ignore_index=True)
     failed = predictions[~np.isfinite(predictions["predicted"])]
     problems = tuple(
         f"{name} could not be fitted without {', '.join(held.unique())}"
@@ -167,7 +173,7 @@ def _corners(observations: Observations) -> NDArray[np.bool_]:
     return corner
 
 
-def cross_validate(candidate: Candidate, observations: Observations, folds: Sequence[Fold]) -> pd.DataFrame:
+def cross_validate(candidate: Candidate, folds: Sequence[Fold], observations: Observations) -> pd.DataFrame:
     """Return the prediction of every left-out row; NaN if the fit fails."""
     tables = []
     for fold in folds:
@@ -195,8 +201,8 @@ def _fitted(
     return np.maximum(model(test.points, problem.values(units)), 0.0)
 
 
-def _learned(learner: Learner, train: Observations, test: Observations) -> Floats:
-    return np.exp(learner.train(train)(test.frame)[0])
+def _learned(learner: Learner, kernel: Kernel | None, train: Observations, test: Observations) -> Floats:
+    return np.exp(learner.train(train, kernel).surface(test.frame)[0])
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:

@@ -77,7 +77,7 @@ class Fit(Predictor):
         for parameter in self.model.parameters:
             name, reason = parameter.name, self.reasons.get(parameter.name, "")
             low, high = self.low[name], self.high[name]
-            interval = between(low, high, digits) if math.isfinite(low + high) else ""
+            interval = between(low, high) if math.isfinite(low + high) else ""
             rows.append(
                 {
                     "name": name,

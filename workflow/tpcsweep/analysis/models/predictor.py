@@ -171,6 +171,10 @@ class Predictor(ABC):
     def draws(self, points: Cells, count: int = 200) -> Floats:
         """Return possible results of measuring each point once under equal luck, in Gbit/s: draws × points."""
 
+    def outcomes(self, points: Cells, count: int = 200) -> tuple[Floats, Floats]:
+        """Return estimate and draws, for less than both take one after the other."""
+        return self.estimate(points), self.draws(points, count)
+
     @property
     def trend(self) -> Predictor:
         """Predictor without the results of single cells."""
@@ -185,10 +189,11 @@ class Predictor(ABC):
         throughput depends on.
         """
         table, template = _table(points)
-        low, high = interval(self.draws(table))
+        estimate, draws = self.outcomes(table)
+        low, high = interval(draws)
         end = f"end of the {plain(100 * CONFIDENCE)} % interval of a measurement"
         figures = {
-            "throughput": (self.estimate(table), "predicted throughput", "Gbit/s"),
+            "throughput": (estimate, "predicted throughput", "Gbit/s"),
             "throughput_low": (low, f"lower {end}", "Gbit/s"),
             "throughput_high": (high, f"upper {end}", "Gbit/s"),
             "extrapolated": (self.domain.outside(table), "beyond the fitted data", ""),

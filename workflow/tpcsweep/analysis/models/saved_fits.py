@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput models: formulas, a Gaussian process and a lookup table, fitted to cells and compared."""
 
+import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -15,7 +17,7 @@ from tpcsweep.analysis.models.choice import Choice, choose
 from tpcsweep.analysis.models.fit import Fit, fit
 from tpcsweep.analysis.models.formula import Model
 from tpcsweep.analysis.models.formulas import MODELS
-from tpcsweep.analysis.models.learned import LEARNED, fit_process, fit_table
+from tpcsweep.analysis.models.learned import LEARNED, Kernel, fit_process, fit_table
 from tpcsweep.analysis.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.analysis.models.predictor import Predictor
 from tpcsweep.common import signals
@@ -25,7 +27,7 @@ from tpcsweep.data.places import DATASET
 __all__ = ["MODELS", "Fit", "Model", "Observations", "Predictor"]
 __all__ += ["choose", "fit", "fit_process", "fit_table", "observe"]
 
-FORMAT = 1
+FORMAT = 2
 
 _MOST_FORMULAS = 4
 
@@ -45,10 +47,21 @@ def fit_all(summary: xr.Dataset, path: Path, processes: int = 1, dataset: Path |
         return
     # Without a limit on threads each worker uses all cores.
     with threadpool_limits(1), signals.workers(processes) as pool:
+        learning = pool.submit(_learned, observations)
         fitted = pool.map(partial(fit, observations=observations), MODELS.values())
-        fits = dict(zip(MODELS, fitted, strict=True))
-        choice = choose(MODELS, observations, fits, pool=pool)
-    save_fits(path, observations.label, fits, choice, dataset)
+        fits, learned = dict(zip(MODELS, fitted, strict=True)), learning.result()
+        kernels = {name: Kernel.from_dict(saved["kernel"]) for name, saved in learned.items()}
+        choice = choose(MODELS, observations, fits, kernels=kernels, pool=pool)
+    save_fits(path, observations.label, fits, choice, dataset, learned)
+
+
+def _learned(observations: Observations) -> dict[str, dict[str, Any]]:
+    """Return `Learned.to_dict` of each learner after all observations, without learners that these do not suffice."""
+    learned = {}
+    for name, learner in LEARNED.items():
+        with contextlib.suppress(ValueError, np.linalg.LinAlgError):
+            learned[name] = learner(observations).to_dict()
+    return learned
 
 
 class SavedError(ValueError):
@@ -63,6 +76,7 @@ class Saved:
     fits: Mapping[str, Fit]
     choice: Mapping[str, Any]  # result of `Choice.to_dict`
     dataset: str = ""  # checksum of the file with the cells
+    learned: Mapping[str, Any] = field(default_factory=dict)  # results of `Learned.to_dict`
 
     @property
     def chosen(self) -> bool:
@@ -85,7 +99,7 @@ class Saved:
         return [self.formula, *(fit for fit in others if fit.ok)][:_MOST_FORMULAS]
 
     def best(self, observations: Observations) -> Predictor:
-        """Return the predictor inside the data, fitted to `observations` if learned. Raises SavedError without one."""
+        """Return the predictor inside the data, of `observations` if learned. Raises SavedError without one."""
         return self._predictor(self.choice["best"], observations)
 
     def winner(self, observations: Observations) -> Predictor:
@@ -93,16 +107,26 @@ class Saved:
         return self._predictor(self.choice["winner"], observations)
 
     def _predictor(self, name: str, observations: Observations) -> Predictor:
-        learner = LEARNED.get(name)
-        return self.formula if learner is None else learner(observations)
+        if name not in LEARNED:
+            return self.formula
+        learner = LEARNED[name]
+        return (
+            learner.again(observations, self.learned[name]) if name in self.learned else learner(observations)
+        )
 
 
 def save_fits(
-    path: Path, label: str, fits: Mapping[str, Fit], choice: Choice, dataset: Path | None = None
+    path: Path,
+    label: str,
+    fits: Mapping[str, Fit],
+    choice: Choice,
+    dataset: Path | None = None,
+    learned: Mapping[str, Any] | None = None,
 ) -> None:
     """Write fits and choice to a file, replacing it atomically.
 
-    The file contains the checksum of the fitted `dataset`, by default of the study's dataset next to it.
+    `learned` has the results of `Learned.to_dict`. The file contains the checksum of the fitted `dataset`, by default
+    of the study's dataset next to it.
     """
     dataset = dataset or path.with_name(DATASET)
     content = {
@@ -111,6 +135,7 @@ def save_fits(
         "label": label,
         "fits": {name: fit.to_dict() for name, fit in fits.items()},
         "choice": choice.to_dict(),
+        "learned": dict(learned or {}),
     }
     write_json(path, content)
 
@@ -122,22 +147,24 @@ def read_fits(path: str | Path) -> Saved:
         if content["format"] != FORMAT:
             raise KeyError("format")
         fits = {name: Fit.from_dict(about) for name, about in content["fits"].items()}
-        return Saved(content["label"], fits, content["choice"], content["dataset"])
+        return Saved(content["label"], fits, content["choice"], content["dataset"], content["learned"])
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise SavedError(
             f"{path}: no fits of format {FORMAT} ({error!r}). Delete the file and run snakemake again."
         ) from error
 
 
+def file_of(dataset: Path) -> Path:
+    """Return the place of a dataset's fits: models.json next to a study's dataset, NAME.models.json next to NAME.nc."""
+    return dataset.with_name(FILE if dataset.name == DATASET else f"{dataset.stem}.{FILE}")
+
+
 def current(dataset: Path, file: Path | None = None) -> Path | None:
     """Return the file with the fits of a dataset, or None if it is missing, unreadable or of other cells.
 
-    By default it is the file next to a study's dataset. The dataset's checksum decides, because copies have new times.
+    By default it is `file_of(dataset)`. The dataset's checksum decides, because copies have new times.
     """
-    if file is None:
-        if dataset.name != DATASET:
-            return None
-        file = dataset.with_name(FILE)
+    file = file or file_of(dataset)
     try:
         return file if read_fits(file).dataset == checksum(dataset) else None
     except (SavedError, OSError, UnicodeDecodeError):

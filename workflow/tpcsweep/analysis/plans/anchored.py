@@ -6,6 +6,7 @@ Figures are logarithms of throughput in Gbit/s, so that errors are shares. All f
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,6 @@ import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.spatial.distance import cdist
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from tpcsweep.analysis.models.fit import Fit
 from tpcsweep.analysis.models.formula import SEED, Cells, Floats
@@ -36,6 +36,7 @@ Source: J. L. Loeppky, J. Sacks, W. J. Welch, Technometrics 51, 2009."""
 _REACH = 0.75
 """Reach of a cell's error on the scatter around it, in standard deviations of the axes' logarithms."""
 _PRIOR = 4.0  # weight of the scatter of all cells, in numbers of cells nearby
+_LEAST_WEIGHT = 1e-6  # of a formula that is evaluated
 _FEWEST = 4.0  # smallest degrees of freedom of the scatter between cells
 _DIGITS = 6  # significant digits to which the values of a measured setting must agree
 
@@ -124,8 +125,11 @@ class Anchored(Predictor):
         return np.exp(self.outlook(points).middle)
 
     def draws(self, points: Cells, count: int = 200) -> Floats:
+        return self.outcomes(points, count)[1]
+
+    def outcomes(self, points: Cells, count: int = 200) -> tuple[Floats, Floats]:
         at = self.outlook(points)
-        return _draws(at, np.hypot(at.doubt, at.single), count)
+        return np.exp(at.middle), _draws(at, np.hypot(at.doubt, at.single), count)
 
     def outlook(self, points: Cells) -> Outlook:
         """Return the distribution of one more measurement at each point."""
@@ -142,8 +146,12 @@ class Anchored(Predictor):
 
     def _between(self, full: dict[str, Any], outside: NDArray[np.bool_]) -> Outlook:
         inputs = self.residuals[0].features(full)
+        weights = self.weights
+        counts = weights >= _LEAST_WEIGHT  # of many cells, one formula has all of the weight
         each = []
-        for formula, residuals in zip(self.formulas, self.residuals, strict=True):
+        for formula, residuals in zip(
+            itertools.compress(self.formulas, counts), itertools.compress(self.residuals, counts), strict=True
+        ):
             one = residuals.correction(inputs, np.log(np.maximum(formula.estimate(full), _TINY)))
             if outside.any():
                 beyond = {name: np.asarray(values)[outside] for name, values in full.items()}
@@ -152,7 +160,7 @@ class Anchored(Predictor):
                 one.doubt[outside] = np.hypot(one.doubt[outside], wide)
             each.append(one)
         middles, doubts, singles, freedoms = (np.array(columns) for columns in zip(*each, strict=True))
-        weights = self.weights
+        weights = weights[counts] / weights[counts].sum()
         middle = weights @ middles
         doubt = np.sqrt(weights @ (doubts**2 + (middles - middle) ** 2))
         return Outlook(middle, doubt, weights @ singles, weights @ freedoms)
@@ -170,8 +178,7 @@ def anchor(formulas: Sequence[Fit], observations: Observations) -> Anchored:
     features = Features.from_observations(observations)
     measured, groups = _measured(observations)
     first = observations.take(np.array([group[0] for group in groups]))
-    with threadpool_limits(1):  # for matrices this small, threads cost more than they save
-        residuals = [_residuals(formula, first, features, measured) for formula in formulas]
+    residuals = [_residuals(formula, first, features, measured) for formula in formulas]
     settings, domain = _settings(first.frame, features), Domain.from_observations(observations)
     problems = tuple(dict.fromkeys(problem for formula in formulas for problem in formula.problems))
     return Anchored(formulas, residuals, measured, settings, domain=domain, problems=problems)

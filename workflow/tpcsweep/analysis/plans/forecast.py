@@ -2,7 +2,7 @@
 """Fitted models of a dataset for its page: parameters, fitted cells, and plans for any target."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,17 @@ from tpcsweep.analysis.models.observations import Observations, observe
 from tpcsweep.analysis.models.predictor import Predictor
 from tpcsweep.analysis.models.saved_fits import read_fits
 from tpcsweep.analysis.plans.anchored import anchor
-from tpcsweep.analysis.plans.plan import answers, best_measured, plan
+from tpcsweep.analysis.plans.plan import answers, best_measured, candidates, evaluate
 from tpcsweep.analysis.plans.question import PROBABILITY
 from tpcsweep.analysis.plans.recommendations import EVERY, spaced_rtts
 from tpcsweep.common.numbers import between, plain, short
-from tpcsweep.pages.contract import Plan, Plans
+from tpcsweep.pages.contract import Answer, Plan, Plans, PlanTable
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.sweeps.parameters import KNOBS, Parameters, name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
-_SMALLEST = 1e-3  # Gbit/s, so small that the search never continues beyond the data
 
 
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
@@ -38,7 +37,7 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
     fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
     planner = anchor(fits.formulas, observe(summary, EVERY))
     plans = _plans(planner, observations)
-    surest = plans["tables"][0][-1:] if plans else []
+    surest = plans["tables"][0]["plans"][-1:] if plans else []
     target = 0.9 * surest[0]["most"] if surest else 0.8 * float(fitted.max())
     shown = {
         "name": planner.name,
@@ -70,11 +69,11 @@ def _plans(model: Predictor, observations: Observations) -> Plans | None:
     combined = list(itertools.product(*others.values()))
     if not combined or len(combined) * len(rtts) > _MOST_TABLES:
         return None
-    tables, measured = [], []
+    tables = []
     for values, rtt in itertools.product(combined, rtts):
         given = {**dict(zip(others, values, strict=True)), **({"rtt": rtt} if "rtt" in domain.ranges else {})}
-        tables.append(list(_cheapest(model, given)))
-        measured.append(best_measured(observations, given))
+        where = f" at RTT {plain(rtt)} ms" if rtt else ""  # the RTT of endpoints may be unknown
+        tables.append(_table(model, given, where, best_measured(observations, given)))
     return {
         "rtts": rtts,
         "others": [
@@ -82,20 +81,25 @@ def _plans(model: Predictor, observations: Observations) -> Plans | None:
             for name, values in others.items()
         ],
         "tables": tables,
-        "measured": measured,
-        "probability": f"{plain(100 * PROBABILITY)} %",
+        "beyond": f"The data end at an RTT of {plain(rtts[-1])} ms: tpcsweep plan extrapolates.",
     }
 
 
-def _cheapest(model: Predictor, given: Mapping[str, Any]) -> Iterator[Plan]:
-    """Yield the answers to all targets in the order of the targets: the largest target of each, and its setting."""
-    for most, row in answers(plan(model, _SMALLEST, PROBABILITY, **given).settings):
-        spread = between(row["throughput_low"], row["throughput_high"])
+def _table(model: Predictor, given: Mapping[str, Any], where: str, measured: str) -> PlanTable:
+    """Return the answers to all targets in the order of the targets: the largest target of each, and its setting."""
+    [settings] = evaluate(model, candidates(model.domain, given), PROBABILITY, [0.0])
+    plans: list[Plan] = []
+    otherwise: Answer = {"setting": "", "text": "The model has no prediction for this RTT."}
+    knobs = [name for name in ("streams", "cores", "origins") if name in model.domain.ranges] or ["streams"]
+    sure = f"reached with a probability of {plain(100 * PROBABILITY)} %"
+    for most, row in answers(settings):
+        assured, spread = short(row["assured"]), between(row["throughput_low"], row["throughput_high"])
         expected = f"{short(row['throughput'])} ({spread})"
-        cores = value_text("cores", row["cores"])
-        yield {
-            "most": most,
-            "assured": short(row["assured"]),
-            "expected": expected,
-            "setting": f"streams {row['streams']}, cores {cores}, origins {row['origins']}",
+        setting = ", ".join(f"{name} {value_text(name, row[name])}" for name in knobs)
+        text = f"{where}: {assured} Gbit/s is {sure}; expected {expected}."
+        plans.append({"most": most, "setting": setting, "text": text})
+        otherwise = {
+            "setting": f"Not {sure} by any setting inside the data",
+            "text": f": {assured} Gbit/s at most, with {setting}{where}. {measured}",
         }
+    return {"plans": plans, "otherwise": otherwise}

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tpcsweep.analysis.models.formula import DEFAULTS, json_content
+from tpcsweep.analysis.models.formula import DEFAULTS, Floats, json_content
 from tpcsweep.analysis.models.observations import Observations
 from tpcsweep.analysis.models.predictor import Domain, Predictor, interval
 from tpcsweep.analysis.plans.question import PROBABILITY, Given, Question
 from tpcsweep.common.numbers import plain, short
-from tpcsweep.sweeps.parameters import KNOBS, Parameters, Value, value_text
+from tpcsweep.sweeps.parameters import DESTINATION, KNOBS, LINK, SOURCE, Parameters, Value, value_text
 from tpcsweep.sweeps.problems import ConfigurationError, Problem, refused
 
 BEYOND = 4.0
@@ -34,8 +34,8 @@ FIGURES = ("throughput", "throughput_low", "throughput_high", "assured", "probab
 _CORES_SHARE = 0.25  # differences of parts of a core below this share do not matter
 _STREAMS_POWER = 1 / 8  # weight of streams against parts of a core
 _NEARLY = 0.99  # share of the best that counts as equally good
-_WHOLE = 48  # values of a knob of whole numbers
-_PARTS = 24  # values of fractional cores
+_WHOLE = 48  # whole numbers of which each is tried
+_STEPS = 24  # values of a knob at even ratios, where there are more whole numbers, or fractional cores
 _FEW = 16  # values of a knob beyond the data
 _BLOCK = 2000  # settings drawn at once, to limit memory
 _COUNTS = ("origins", "streams")
@@ -156,25 +156,33 @@ def cheapest_row(settings: pd.DataFrame) -> Any:
     origins, the product of cores and the eighth root of streams decides: a fifth of a core's part is worth 14 of 17
     streams, and no part is worth one of three.
     """
-    cores = settings["cores"]
+    return settings.index[_cheapest(*(settings[name].to_numpy(float) for name in KNOBS))]
+
+
+def _cheapest(cores: Floats, origins: Floats, streams: Floats) -> int:
+    """Return the place of the cheapest setting, as `cheapest_row` has it."""
     least = cores.min()
-    equal = settings[(cores == least) | (cores < min((1 + _CORES_SHARE) * least, least + 1))]
-    few = equal[equal["origins"] == equal["origins"].min()]
+    equal = (cores == least) | (cores < min((1 + _CORES_SHARE) * least, least + 1))
+    few = np.flatnonzero(equal & (origins == origins[equal].min()))
     # Without a quota the streams decide alone.
-    cost = np.where(np.isfinite(few["cores"]), few["cores"], 1.0) * few["streams"] ** _STREAMS_POWER
-    return cost.idxmin()
+    cost = np.where(np.isfinite(cores[few]), cores[few], 1.0) * streams[few] ** _STREAMS_POWER
+    return int(few[np.argmin(cost)])
 
 
 def answers(settings: pd.DataFrame) -> Iterator[tuple[float, pd.Series]]:
     """Yield the cheapest settings for all targets, ascending, each with the largest target that it answers."""
     left = settings[settings["assured"] > 0]
-    while len(left):
-        best = left.loc[cheapest_row(left)]
+    # Thousands of settings have hundreds of answers, and selecting rows of a table takes long.
+    assured, *knobs = (left[name].to_numpy(float) for name in ("assured", *KNOBS))
+    rows = np.arange(len(left))
+    while len(rows):
+        cores, origins, streams = (knob[rows] for knob in knobs)
+        best = rows[_cheapest(cores, origins, streams)]
         # The answer changes with a target that it does not reach, or that no setting with the fewest cores reaches.
-        fewest = left.loc[left["cores"] == left["cores"].min(), "assured"].max()
-        most = min(float(best["assured"]), float(fewest))
-        left = left[left["assured"] > most]
-        yield most, best
+        fewest = assured[rows[cores == cores.min()]].max()
+        most = min(float(assured[best]), float(fewest))
+        rows = rows[assured[rows] > most]
+        yield most, left.iloc[best]
 
 
 def plan(
@@ -292,11 +300,11 @@ def evaluate(
         points = grid.iloc[start : start + _BLOCK].reset_index(drop=True)
         # No path carries more than its bandwidth, although the scatter of slower cells would predict it.
         most = np.asarray(points.get("bandwidth", model.domain.fixed.get("bandwidth", math.inf)))
-        draws = np.sort(np.minimum(model.draws(points, DRAWS), most), axis=0)
+        estimate, draws = model.outcomes(points, DRAWS)
+        draws = np.sort(np.minimum(draws, most), axis=0)
         if not np.all(np.isfinite(draws)):
             raise ValueError(f"{model.name} has no value at some settings: {'; '.join(model.problems)}")
-        estimate = np.minimum(model.estimate(points), most)
-        figures.append(np.column_stack([estimate, *interval(draws), draws[place]]))
+        figures.append(np.column_stack([np.minimum(estimate, most), *interval(draws), draws[place]]))
         chances.append(np.column_stack([np.mean(draws >= target, axis=0) for target in targets]))
     table = grid.assign(**dict(zip(FIGURES, np.concatenate(figures).T, strict=False)))
     outside = model.domain.outside(grid)
@@ -306,6 +314,14 @@ def evaluate(
 def _refuse(domain: Domain, fixed: Given) -> None:
     problems = []
     vary = [*domain.ranges, *(name for name, words in domain.words.items() if len(words) > 1)]
+    if {*LINK} <= {*vary} - fixed.keys():
+        ends = {SOURCE: domain.words[SOURCE][0], DESTINATION: domain.words[DESTINATION][-1]}
+        link = " and ".join(f"{name} {site}" for name, site in ends.items())
+        every = "all links: tpcsweep plan --recommend --format csv RESULTS"
+        problems.append(
+            Problem(" and ".join(LINK), "nothing", f"a link of the mesh, such as {link}; {every}")
+        )
+        vary = [name for name in vary if name not in LINK]
     for name in vary:
         known = name in Parameters.model_fields or name in domain.words
         if known and name not in KNOBS and name not in fixed:
@@ -326,7 +342,8 @@ def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.f
     if name in domain.ranges:
         low, high = domain.ranges[name]
         whole = name in _COUNTS or (low.is_integer() and high.is_integer())
-        most = _FEW if reach > 1 else _WHOLE if whole else _PARTS
+        every = whole and reach == 1 and high - low < _WHOLE
+        most = _FEW if reach > 1 else _WHOLE if every else _STEPS
         steps = spaced_values(low, high * reach, most, whole=whole)
         return np.unique([*steps, *domain.values.get(name, ())])
     return np.array([domain.fixed.get(name, DEFAULTS[name])])

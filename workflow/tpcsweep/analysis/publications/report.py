@@ -61,7 +61,10 @@ def write_report(folder: Path, pictures: Sequence[Path], studies: Iterable[Mappi
         name = orjson.loads(picture.with_suffix(".json").read_bytes())[0]["figure"]
         png = base64.b64encode(picture.read_bytes()).decode()
         shown.append({"name": name, "title": FIGURES[name].title, "png": png})
-    page = render("published", head=_HEAD, lines=lines, confirmed=confirmed, pictures=shown)
+    table = [
+        {"cells": line, "published": row["published"] or ""} for line, row in zip(lines, rows, strict=True)
+    ]
+    page = render("published", head=_HEAD, lines=table, confirmed=confirmed, pictures=shown)
     write_text(folder / "published.html", page)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tpcsweep.common.numbers import plain
-from tpcsweep.deploying.linux.kernel_counters import CounterFile, Process, ProcessTable, with_descendants
+from tpcsweep.deploying.linux.kernel_counters import CounterFile, Process, ProcessTable, TreeCpu
 
 REMOVE_SECONDS = 2.0
 USAGE = "usage_usec"  # key of cpu.stat with the used CPU time
@@ -246,9 +246,10 @@ class PlainGroup(Cgroup):
 
     def counters(self, opened: contextlib.ExitStack) -> CpuReader:  # noqa: ARG002, no file stays open
         """Return a reader of the CPU time, in steps of a clock tick; without quotas all other counters are 0."""
+        cpu = TreeCpu(self._processes)
 
         def read(keys: Collection[str]) -> dict[str, float]:
-            used = sum(process.seconds for process in self._processes().values())
+            used = cpu.read()
             return {key: used if key == USAGE else 0 for key in keys}
 
         return read
@@ -257,8 +258,7 @@ class PlainGroup(Cgroup):
         shutil.rmtree(self.folders[0], ignore_errors=True)
 
     def _processes(self) -> dict[int, Process]:
-        known = self.table.read()
-        return {pid: known[pid] for pid in with_descendants(super().pids(), known)}
+        return self.table.tree(super().pids())
 
 
 class CpuCounters:

@@ -2,13 +2,13 @@
 """Counters of a Linux machine and of its processes, read from /proc in microseconds without processes.
 
 Sources: proc(5) for /proc/stat, /proc/pid/stat and /proc/net/snmp (RFC 4022 tcpRetransSegs). The CPU time of a process
-includes that of children that it has waited for, so the time of a process tree is lost only for processes whose parent
-ended first.
+includes that of children that it has waited for. The time of a process tree therefore falls when a parent ends before
+its children, and `TreeCpu` makes up for that.
 """
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from typing import NamedTuple
 TICKS = os.sysconf("SC_CLK_TCK")
 REUSE_SECONDS = 0.02
 """Seconds for which a look at all processes is reused, because several groups are read at once."""
+LOOKS = 5  # most looks at a process tree in which children keep ending
 
 
 class CounterFile:
@@ -62,6 +63,10 @@ class Process(NamedTuple):
     own: float  # CPU seconds
     seconds: float  # CPU seconds including those of the children that it has waited for
 
+    @property
+    def waited(self) -> float:
+        return self.seconds - self.own
+
 
 def parse_stat(text: bytes) -> Process:
     """Parse the text of /proc/pid/stat or /proc/pid/task/tid/stat. Names may contain spaces and brackets."""
@@ -69,6 +74,13 @@ def parse_stat(text: bytes) -> Process:
     user, system, *children = map(int, fields[11:15])
     own = user + system
     return Process(int(fields[1]), fields[0] == b"D", own / TICKS, (own + sum(children)) / TICKS)
+
+
+def read_process(pid: int) -> Process | None:
+    """Return a process, or None if it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat", "rb", 0) as file:  # noqa: PTH123
+        return parse_stat(file.read())
+    return None
 
 
 def with_descendants(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
@@ -86,14 +98,44 @@ class ProcessTable:
         self._when = -REUSE_SECONDS
         self._processes: dict[int, Process] = {}
 
-    def read(self) -> Mapping[int, Process]:
+    def read(self, fresh: bool = False) -> Mapping[int, Process]:
         now = time.monotonic()
-        if now - self._when >= REUSE_SECONDS:
-            processes = {}
-            for entry in os.scandir("/proc"):
-                stat = f"{entry.path}/stat"  # the process may end meanwhile
-                if entry.name.isdigit():
-                    with suppress(FileNotFoundError, ProcessLookupError), open(stat, "rb", 0) as file:  # noqa: PTH123
-                        processes[int(entry.name)] = parse_stat(file.read())
-            self._processes, self._when = processes, now
+        if fresh or now - self._when >= REUSE_SECONDS:
+            pids = [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
+            known = {pid: process for pid in pids if (process := read_process(pid))}
+            self._processes, self._when = known, now
         return self._processes
+
+    def tree(self, roots: Iterable[int]) -> dict[int, Process]:
+        """Return the processes among `roots` and their descendants, each with its CPU time once.
+
+        If a child ends between the look at its parent and that at itself, its time is in both or in neither. The tree
+        is read again then.
+        """
+        roots = [*roots]
+        for look in range(LOOKS):
+            known = self.read(fresh=look > 0)
+            found = {pid: known[pid] for pid in with_descendants(roots, known)}
+            now = {pid: read_process(pid) for pid in found}
+            if all(each and abs(each.waited - found[pid].waited) < 0.5 / TICKS for pid, each in now.items()):
+                break
+        return found
+
+
+class TreeCpu:
+    """CPU time of a process tree, which never falls."""
+
+    def __init__(self, processes: Callable[[], Mapping[int, Process]]) -> None:
+        """`processes` are those of the tree now, such as `ProcessTable.tree`."""
+        self._processes = processes
+        self._last = self._lost = 0.0
+
+    def read(self) -> float:
+        """Return the CPU seconds of all processes since the first look, and those of the tree before it.
+
+        The time of processes that nobody waited for is that of the look before they ended.
+        """
+        now = sum(process.seconds for process in self._processes().values())
+        self._lost += max(0.0, self._last - now)
+        self._last = now
+        return now + self._lost

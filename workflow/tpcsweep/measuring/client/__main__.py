@@ -8,6 +8,8 @@ Requests                                 Events
   {"run": {…}}: fields of `ClientRun`      {"event": "prepared"} or {"event": "refused", "message": …}
   {"stop": {}}                             {"event": "end", "stream", "number", "name", "start", "end",
                                                      "failure": null | "…"}
+                                           {"event": "waited", "start", "end"}: of a stream, as a door
+                                                     asked for a pause
                                            {"event": "marker", "stream", "name", "start", "time", "bytes"}:
                                                      progress of a transfer under way
   {"pause": {"door": …, "seconds": …}}: no {"event": "exhausted"}: every stream has given up
@@ -210,10 +212,8 @@ class Streams:
         pause = PAUSE
         between = self.run.transfer(stream, 0)
         while failures < GIVE_UP_AFTER and done != self.run.files:
-            # Meanwhile the door may ask another stream for a longer pause.
-            while (left := self.pauses.left(between)) > 0:
-                if left > self.run.longest_pause or await self._stopped_within(left):
-                    return False
+            if not await self._paused(between):
+                return False
             if self.stopping.is_set():
                 break
             failure = await self._transfer(stream, number, copy)
@@ -228,6 +228,18 @@ class Streams:
                     break
             number += 1
         return done == self.run.files
+
+    async def _paused(self, between: Transfer) -> bool:
+        """Wait while a door asks for a pause; return whether the stream goes on."""
+        start = time.monotonic()
+        # Meanwhile the door may ask another stream for a longer pause.
+        while (left := self.pauses.left(between)) > 0:
+            stops = left > self.run.longest_pause or await self._stopped_within(left)
+            emit("waited", start=start, end=time.monotonic())
+            if stops:
+                return False
+            start = time.monotonic()
+        return True
 
     async def _stopped_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):

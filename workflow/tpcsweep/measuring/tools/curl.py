@@ -10,6 +10,7 @@ from pathlib import Path
 from tpcsweep.common import processes
 from tpcsweep.measuring.tools.http_tpc import (
     MACAROON_TYPE,
+    DigestAnswer,
     Progress,
     common_headers,
     copy_succeeded,
@@ -32,7 +33,7 @@ from tpcsweep.measuring.tools.tool import (
 
 _STATUS = re.compile(r"^HTTP status (\d{3})(?: retry-after \[(.*)\] date \[(.*)\])?$", re.MULTILINE)
 """The line that curl writes after the body of its last answer to COPY, before 7.84 without the headers."""
-_CHECKSUM = re.compile(r"^checksum (\w+) of (source|destination)$", re.MULTILINE)
+_CHECKSUM = re.compile(r"^checksum (\w+) of (source|destination): HTTP (\d{3})$", re.MULTILINE)
 """The line that curl writes after the headers of an end's answer to HEAD."""
 _DIGEST = re.compile(r"^digest:(.*)$", re.MULTILINE | re.IGNORECASE)
 
@@ -69,7 +70,7 @@ class Curl(Program):
             url = transfer.source if end == "source" else transfer.destination
             head = ["--head", "-H", f"@{folder / f'headers.{end}'}", *_redirected(url)]
             command += ["--next", *_curl(credentials)[1:], *head]
-            command += ["--write-out", f"\nchecksum {transfer.checksum} of {end}\n", url]
+            command += ["--write-out", f"\nchecksum {transfer.checksum} of {end}: HTTP %{{http_code}}\n", url]
         return command
 
     def failure(self, returncode: int, output: str) -> str | None:
@@ -96,9 +97,12 @@ class Curl(Program):
 def _checksum_failure(output: str, ends: Sequence[re.Match[str]]) -> str | None:
     """Return why checksums are not equal; `ends` are the lines after the headers of both ends in the output."""
     begins = [0, *(end.end() for end in ends)]
-    heads = {end[2]: output[begin : end.start()] for begin, end in zip(begins, ends, strict=False)}
-    digests = {end: (_DIGEST.findall(head) or [""])[-1].strip() for end, head in heads.items()}
-    return digest_failure(ends[0][1], digests.get("source", ""), digests.get("destination", ""))
+    answers = {
+        end[2]: DigestAnswer(int(end[3]), (_DIGEST.findall(output, begin, end.start()) or [""])[-1].strip())
+        for begin, end in zip(begins, ends, strict=False)
+    }
+    missing = DigestAnswer(0, "")
+    return digest_failure(ends[0][1], answers.get("source", missing), answers.get("destination", missing))
 
 
 def _redirected(url: str) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 from tpcsweep.measuring.tools.tool import Credentials, Transfer
 
@@ -87,12 +88,21 @@ def digest_of(checksum: str, header: str) -> str | None:
         return None
 
 
-def digest_failure(checksum: str, source: str, destination: str) -> str | None:
-    """Return why the answers' headers `Digest` of both ends show no equal checksums; None if they do."""
-    found = {"source": digest_of(checksum, source), "destination": digest_of(checksum, destination)}
-    for end, value in found.items():
-        if value is None:
-            return f"{checksum} not verified: the {end} reports none"
+class DigestAnswer(NamedTuple):
+    """Answer of an end to HEAD: its status, and its header `Digest`, or ""."""
+
+    status: int
+    digest: str
+
+
+def digest_failure(checksum: str, source: DigestAnswer, destination: DigestAnswer) -> str | None:
+    """Return why the answers of both ends show no equal checksums; None if they do."""
+    found = {}
+    for end, answer in {"source": source, "destination": destination}.items():
+        found[end] = digest_of(checksum, answer.digest)
+        if found[end] is None:
+            shown = "reports none" if answer.status == 200 else f"answers HTTP {answer.status}"
+            return f"{checksum} not verified: the {end} {shown}"
     if found["source"] == found["destination"]:
         return None
     return f"{checksum} differs: the source has {found['source']}, and the destination {found['destination']}"
@@ -162,7 +172,7 @@ def failure(
         return None
     if not 200 <= status < 300:
         asked = wish(status, headers.get("retry-after", ""), headers.get("date", ""))
-        return f"HTTP {status} {reason}{asked}: {result}"
+        return ": ".join(filter(None, (f"HTTP {status} {reason}{asked}", result)))
     return result if last.startswith(_FAILURE) else f"the answer ends without a result: {result}"
 
 

@@ -18,6 +18,7 @@ from tpcsweep.common.connecting import tls_context
 from tpcsweep.measuring.tools.http import PATIENCE, REDIRECTIONS, Connections, HttpError
 from tpcsweep.measuring.tools.http_tpc import (
     MACAROON_TYPE,
+    DigestAnswer,
     Progress,
     copy_headers,
     digest_failure,
@@ -118,11 +119,11 @@ class Copier:
         ]
         return digest_failure(transfer.checksum, *await asyncio.gather(*asked))
 
-    async def _digest(self, url: str, headers: dict[str, str]) -> str:
+    async def _digest(self, url: str, headers: dict[str, str]) -> DigestAnswer:
         for _ in range(1 + REDIRECTIONS):
             async with self._connections.request("HEAD", url, headers) as (head, _pieces):
                 if not (target := head.redirection(url)):
-                    return head.headers.get("digest", "")
+                    return DigestAnswer(head.status, head.headers.get("digest", ""))
             url = _safe_redirection(url, target)
         raise HttpError(f"redirected more than {REDIRECTIONS} times")
 

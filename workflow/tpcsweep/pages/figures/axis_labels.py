@@ -12,8 +12,8 @@ import xarray as xr
 from matplotlib.font_manager import findfont, get_font
 from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import plain
-from tpcsweep.data.labels import IMPORTED, SIMULATED, describe
+from tpcsweep.common.numbers import CONFIDENCE, plain
+from tpcsweep.data.labels import IMPORTED, SIMULATED, axis_name, describe
 from tpcsweep.pages.panel_grid import Arrangement
 from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
@@ -76,7 +76,7 @@ def axis_label(name: str | None) -> str:
     if name is None:
         return ""
     unit = describe(name).units
-    return escape_math(name_text(name)) if unit in ("", "1", "B") else f"{name_text(name)} ({unit})"
+    return escape_math(axis_name(name)) if unit in ("", "1", "B") else f"{axis_name(name)} ({unit})"
 
 
 def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
@@ -108,17 +108,15 @@ def mean_note(summary: xr.Dataset) -> str:
         return f"Throughput as found, mean of up to {count} measurements of a cell."
     if summary.attrs["testbed_kind"] == SIMULATED:
         return "Simulated goodput at the destination: computed from a model, not measured."
-    several = f", mean of {count} repetitions; a cell is marked if any of them is" if count > 1 else ""
+    several = f", mean of {count} repetitions or of those without a warning" if count > 1 else ""
     return f"Mean goodput at the destination after warm-up{several}."
 
 
 def band_note(summary: xr.Dataset, shown_as: str = "Bars") -> str:
     """Describe the intervals that a figure shows as bars, bands or numbers."""
-    if not summary["throughput_low"].notnull().any():
-        return f"{shown_as}: from the smallest to the largest measurement."
     if summary.attrs["testbed_kind"] == SIMULATED:
         return f"{shown_as}: {confidence(summary)} of random parameter sets within their stated ranges."
-    whose = " of any repetition" if summary.sizes.get(REPETITION, 1) > 1 else ""
+    whose = " of the mean" if summary.sizes.get(REPETITION, 1) > 1 else ""
     return f"{shown_as}: {confidence(summary)} confidence interval{whose}."
 
 
@@ -132,4 +130,4 @@ def rate_label(summary: xr.Dataset, rate: str = "throughput") -> str:
 
 
 def confidence(summary: xr.Dataset) -> str:
-    return f"{plain(100 * float(summary.attrs['measurement_confidence']))} %"
+    return f"{plain(100 * float(summary.attrs.get('measurement_confidence', CONFIDENCE)))} %"

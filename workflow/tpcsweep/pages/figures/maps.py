@@ -50,6 +50,7 @@ HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatc
 _NAMES = tuple(LIMITS)
 _MOST_NUMBERED = 16  # largest number of values of an axis for numbers in cells, and for all ticks
 _VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14  # heights in a cell, from its lower edge, without overlap
+_FITTING = 11  # most characters of an interval that fit into a cell; longer ones are smaller
 _DARK = 0.6  # share of the colour scale below which numbers are white
 _DARK_LIMIT = 0.19  # luminance below which white letters have more contrast than black ones
 _HATCHES: dict[str, dict[str, Any]] = {
@@ -201,7 +202,9 @@ def _number(axes: Axes, grid: Arrangement, where: Mapping[str, Any], norm: Norma
             # As many decimals as the mean has.
             digits = 2 - math.floor(math.log10(max(float(values[row, column]), 1e-9)))
             ends = "–".join(plain(round(float(end[row, column]), digits)) for end in (low, high))
-            axes.text(column + 0.5, row + _INTERVAL, ends, fontsize=5.5, **look)
+            axes.text(
+                column + 0.5, row + _INTERVAL, ends, fontsize=min(5.5, 5.5 * _FITTING / len(ends)), **look
+            )
 
 
 def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
@@ -234,18 +237,19 @@ def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
 
 
 def _limits_of(summary: xr.Dataset) -> xr.Dataset:
-    """Return the repetitions' most frequent limit (index in `LIMITS`, -1: none), mean throughput and hatches."""
-    judged = summary["limit"] != ""
+    """Return the settings' limits (index in `LIMITS`, -1: none), mean throughput and hatches."""
     counts = xr.concat([(summary["limit"] == name).sum(REPETITION) for name in _NAMES], "name")
     marks = combine(summary)
+    limits = marks["limit"].values
+    places = np.select([limits == name for name in _NAMES], range(len(_NAMES)), -1)
     loud = {
         grade: marks[list(graded(FLAGS, grade))].to_dataarray().any("variable")
         for grade in ("warning", "invalid")
     }
     return xr.Dataset(
         {
-            "limit": counts.argmax("name").where(judged.any(REPETITION), -1),
-            "throughput": summary["throughput"].where(judged).mean(REPETITION),
+            "limit": marks["limit"].copy(data=places),
+            "throughput": marks["throughput"],
             "missing": marks["missing"],
             "empty": marks["throughput"].isnull(),
             "differ": (counts > 0).sum("name") > 1,

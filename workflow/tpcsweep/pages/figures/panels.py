@@ -83,6 +83,7 @@ _MARKERS = {
     "beyond_path": "H",
     "setting_changed": "d",
     "production_load": "p",
+    "waited": r"$\Vert$",
 }
 
 MARKS = {

@@ -2,10 +2,12 @@
 """Check a sweep on endpoints against the tools that work there and the user's budget."""
 
 import math
+from pathlib import Path
 
 from tpcsweep.measuring.tools.registry import TOOLS
+from tpcsweep.sweeps.link_goals import read_goals
 from tpcsweep.sweeps.parameters import LINK, Parameters
-from tpcsweep.sweeps.problems import Problem, suggest
+from tpcsweep.sweeps.problems import ConfigurationError, Problem, quoted, suggest
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.units import COUNT, DURATION, show
 from tpcsweep.testbeds.endpoints.pairs import Site
@@ -59,7 +61,9 @@ def check(study: SweepStudy) -> list[Problem]:
         *_streams(testbed, file),
         *everywhere(2**62, "any storage"),
     ]
-    return [*broken(rules, study), *_budget(testbed, study, file)] if grid.cells else []
+    if not grid.cells:
+        return []
+    return [*broken(rules, study), *_budget(testbed, study, file), *_goals(testbed, study, file)]
 
 
 def _known_pairs(testbed: Endpoints) -> list[Rule]:
@@ -72,6 +76,18 @@ def _known_pairs(testbed: Endpoints) -> list[Rule]:
 
     names = [site.name for site in testbed.sites]
     return [known_word("pair", ["only"]), *(known_word(name, names) for name in LINK), Rule(LINK, link)]
+
+
+def _goals(testbed: Endpoints, study: SweepStudy, file: str) -> list[Problem]:
+    """Return the errors of the table of goals."""
+    for table in testbed.goal_tables:
+        try:
+            read_goals(Path(table), {name: map(str, study.grid.axes[name]) for name in LINK})
+        except ConfigurationError as error:
+            return [*error.problems]
+        except OSError as error:
+            return [Problem("goals", quoted(table), f"a CSV file ({error.strerror})", file)]
+    return []
 
 
 def _streams(testbed: Endpoints, file: str) -> list[Rule]:

@@ -25,7 +25,7 @@ from tpcsweep.sweeps.parameters import (
     Word,
     selected_parameters,
 )
-from tpcsweep.sweeps.problems import Fault, suggest
+from tpcsweep.sweeps.problems import Fault, quoted, suggest
 from tpcsweep.sweeps.sweep import Cell, Grid, Sweep
 from tpcsweep.sweeps.testbed_settings import Given, Settings
 from tpcsweep.sweeps.tournament import Link
@@ -101,6 +101,8 @@ class Endpoints(Settings):
     """whether the adler32 of each destination file is compared with its source's; servers then read files again"""
     ca: Text | None = None
     """CA file, or folder such as /etc/grid-security/certificates; null: those of the system"""
+    goals: Text | None = None
+    """with sites: CSV file with the rates that links must reach, for the page; null: no goals"""
 
     def _faults(self) -> Iterator[Fault]:
         unknown = [*self._faults_of_names()]
@@ -134,6 +136,8 @@ class Endpoints(Settings):
         names = [site.name for site in self.sites]
         if self.budget.rotate and not self.sites:
             yield ("budget", "rotate"), "true", "false without sites"
+        if self.goals is not None and not self.sites:
+            yield ("goals",), quoted(self.goals), "null without sites"
         for index, site in enumerate(self.sites):
             if site.name in names[:index]:
                 yield ("sites", index), f"{site.name} again", "each name once"
@@ -175,6 +179,10 @@ class Endpoints(Settings):
             yield pair, suggest(unknown[0], names) if names else "sites with these names"
         elif ends[0] == ends[1]:
             yield pair, "two different sites"
+
+    @property
+    def goal_tables(self) -> list[str]:
+        return [self.goals] if self.goals is not None else []
 
     @cached_property
     def links(self) -> tuple[Link, ...]:

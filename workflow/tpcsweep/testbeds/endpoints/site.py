@@ -22,7 +22,7 @@ from tpcsweep.common.errors import BrokenError
 from tpcsweep.common.numbers import BYTES
 from tpcsweep.common.urls import MadeFolder, OwnFile, door_of
 from tpcsweep.deploying.linux.cgroups import USAGE
-from tpcsweep.deploying.linux.kernel_counters import Process, ProcessTable, with_descendants
+from tpcsweep.deploying.linux.kernel_counters import Process, ProcessTable, TreeCpu
 from tpcsweep.measuring.client.client_process import Channel, ClientError, Event
 from tpcsweep.measuring.machine import Machine
 from tpcsweep.measuring.sampler import LocalTargets, Readings, Sampler, Table
@@ -61,13 +61,13 @@ class OutsideSampler(Sampler):
         """Return the readings until `known_until`; before that time is known, all readings without bytes."""
         read, spans = super().readings(), self._site.known_spans(strict=not self._within)
         limit = known_until(spans, self._site.streams)
-        names, rows = read.tables["client"]
+        times = np.array(read.tables["client"].column("time"))
+        payload = np.zeros(times.size)
         if math.isfinite(limit):
-            rows = [row for row in rows if row[0] <= limit] or rows[:1]
-        times = np.array([row[0] for row in rows])
-        payload = arrived(times, spans) if math.isfinite(limit) else np.zeros(times.size)
+            times = np.unique([*times[times <= limit], max(limit, times[0])])
+            payload = arrived(times, spans)
         files = Table(("time", "goodput"), list(zip(times.tolist(), payload.tolist(), strict=True)))
-        return Readings({"client": Table(names, rows), "destination": files})
+        return Readings({**read.tables, "destination": files})
 
 
 @dataclass(kw_only=True)
@@ -94,6 +94,7 @@ class EndpointsSite:
     markers: Markers = field(default_factory=Markers)
     bandwidth_found: float | None = None
     path_slow: bool = False
+    bandwidth_declared: bool = True
     client_cores: float = field(default_factory=lambda: float(len(os.sched_getaffinity(0))))
     checksums: bool = False
     """Whether the adler32 of each file is compared with that of its source."""
@@ -116,11 +117,12 @@ class EndpointsSite:
         table = ProcessTable()
 
         def client() -> dict[int, Process]:
-            known = table.read()
-            return {pid: known[pid] for pid in with_descendants([self.process.pid], known)}
+            return table.tree([self.process.pid])
+
+        cpu = TreeCpu(client)
 
         def used(keys: Collection[str]) -> dict[str, float]:
-            seconds = sum(process.seconds for process in client().values())
+            seconds = cpu.read()
             return {key: seconds if key == USAGE else 0.0 for key in keys}
 
         self.programs = Programs("client", used, self._proc, client)
@@ -209,8 +211,8 @@ class EndpointsSite:
             raise BrokenError(f"{url}: checksums: {error.args[0]}. Fix: set checksums to false") from error
         return name
 
-    def sampler(self, interval: float) -> OutsideSampler:
-        return OutsideSampler(self, interval)
+    def sampler(self, how: Measurement) -> OutsideSampler:
+        return OutsideSampler(self, how.interval)
 
     def _look(self, event: Event) -> Future[Event]:
         """Ask the size of an ended transfer's file through its own door, and delete it, in the background."""

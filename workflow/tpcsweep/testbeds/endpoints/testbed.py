@@ -313,11 +313,12 @@ def pause(settings: Endpoints, wanted: DeploymentParameters) -> float:
     return max((pauses.left(door_of(url)) for pair in pairs for url in pair.urls), default=0.0)
 
 
-def faulty_sites(settings: Endpoints, wanted: DeploymentParameters) -> list[str]:
-    """Return the sites of a deployment's link that do not answer, or refuse a request, of tpcsweep's own."""
+def faulty_sites(settings: Endpoints, wanted: DeploymentParameters) -> Mapping[str, str]:
+    """Return the sites of a deployment's link that do not answer, or refuse a request, of tpcsweep's own; and why."""
     ends = zip(usability.ROLES, settings.sites_of(wanted), strict=True)
     pair = settings.pair(wanted)
-    return [site.name for role, site in ends if not usability.is_usable(settings, pair, role)]
+    faults = {site.name: usability.fault(settings, pair, role) for role, site in ends}
+    return {name: why for name, why in faults.items() if why}
 
 
 def check(study: SweepStudy, pair: str | None = None) -> Iterator[Finding]:

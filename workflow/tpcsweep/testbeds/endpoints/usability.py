@@ -70,18 +70,18 @@ def _problems_of_pair(settings: Endpoints, seconds: float, cell: float, pair: En
         return [Problem(str(error), error)]
 
 
-def is_usable(settings: Endpoints, pair: EndpointPair, role: str) -> bool:
-    """Return whether an end of a pair answers now, with a valid credential, and has its folder or file."""
-    end, login = getattr(pair, role), settings.logins(pair)[role]
+def fault(settings: Endpoints, pair: EndpointPair, role: str) -> str:
+    """Return why an end of a pair cannot be used: no answer, valid credential, folder or file; "" if it can be."""
+    login = settings.logins(pair)[role]
     try:
         with secrets.written(settings, pair, (role,)) as private:
             credentials = Credentials(private)
-            if any(problem.error for problem in end_problems(pair, role, login, credentials, 0.0)):
-                return False
-            door = door_of(pair, role, credentials)
-            return door.size(f"{end.urls[0]}/{end.file}") is not None if end.file else door.lists(end.urls[0])
-    except (secrets.CredentialError, DoorError):
-        return False
+            for problem in end_problems(pair, role, login, credentials, 0.0):
+                if problem.error:
+                    return problem.text
+            return _missing(pair, role, door_of(pair, role, credentials))
+    except (secrets.CredentialError, DoorError) as error:
+        return str(error)
 
 
 def end_problems(
@@ -134,10 +134,8 @@ def _answers(pair: EndpointPair, role: str, credentials: Credentials, seconds: f
         return []
     door = open_doors(end.urls[0], credentials, role)
     try:
-        if end.file and door.size(f"{end.urls[0]}/{end.file}") is None:
-            found.append(Problem(f"{where}: {end.file}: no such file"))
-        elif not end.file and not door.lists(end.urls[0]):
-            found.append(Problem(f"{where}: {end.urls[0]}: no such folder"))
+        if missing := _missing(pair, role, door):
+            found.append(Problem(missing))
     except DoorError as error:
         found.append(Problem(f"{where}: {explained_denial(str(error), pair, role, credentials)}"))
     with suppress(LookupError, OSError):
@@ -146,6 +144,16 @@ def _answers(pair: EndpointPair, role: str, credentials: Credentials, seconds: f
         if why := validity.invalid(period, own_clock(), seconds):
             found.append(Problem(f"{where}: {why}. Fix: ask its administrators"))
     return found
+
+
+def _missing(pair: EndpointPair, role: str, door: Doors) -> str:
+    """Say that an end lacks its file or its folder; "" if it does not. Raises DoorError if the server refuses."""
+    end, where = getattr(pair, role), name_of_end(pair, role)
+    if end.file:
+        return (
+            "" if door.size(f"{end.urls[0]}/{end.file}") is not None else f"{where}: {end.file}: no such file"
+        )
+    return "" if door.lists(end.urls[0]) else f"{where}: {end.urls[0]}: no such folder"
 
 
 def explained_denial(text: str, pair: EndpointPair, role: str, credentials: Credentials) -> str:

@@ -33,7 +33,6 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 KINDS: dict[type, tuple[str, str]] = {
     client.V1Job: ("batch", "job"),
     client.V1Pod: ("core", "pod"),
-    client.V1Secret: ("core", "secret"),
     client.V1ConfigMap: ("core", "config_map"),
     client.V1NetworkPolicy: ("networking", "network_policy"),
 }
@@ -204,7 +203,9 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
                 raise failure from error
         except HTTPError as error:
             failure = ClusterError(f"the API server does not answer: {_words(error)}")
-        except ClusterError as error:  # the credentials cannot be read
+        except ClusterError as error:  # the credentials cannot be read, or an exec was refused
+            if error.final:
+                raise
             failure = error
         if time.monotonic() + pause > give_up:
             raise failure

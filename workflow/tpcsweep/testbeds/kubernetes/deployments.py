@@ -3,8 +3,7 @@
 
 A client's Job owns all other objects of its deployment. Its annotations name the deployment's nodes, and the process
 that made it. Removal deletes Jobs and pods by the label of their deployment; the cluster collects all other objects
-with the client's Job. A sweep therefore needs no right to delete Secrets, which would be one to read them: the API
-returns the deleted object.
+with the client's Job. A sweep therefore needs no right to delete them.
 """
 
 import time

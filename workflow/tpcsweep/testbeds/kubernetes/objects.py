@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objects of a deployment, from `manifests.yaml`. Pure.
 
-Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMaps, NetworkPolicy,
+Job tpc-<id> (its pod: client and hub) ── owns ── ConfigMap, NetworkPolicy,
 Jobs tpc-<id>-src1 …, -srcm, -dst1 …, -dstm (each with one pod: servers and agent)
 
 Each pod has its own Job without retries, because a restarted server would change the deployment.
@@ -13,7 +13,7 @@ import inspect
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 
@@ -48,11 +48,6 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """The annotation of a pod with the container of which `kubectl logs` prints the log."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NODE = "kubernetes.io/hostname"  # the label by which nodes differ
-SECRETS: Mapping[str, Callable[[str], bool]] = {
-    CLIENT: lambda name: name.startswith(("ca", "user", pod_files.COMPLETE)),
-    "servers": lambda name: not name.startswith("user"),
-}
-"""The Secrets of a deployment, and which credentials are in each."""
 MIB = 2**20
 CLIENT_LIMITS = {"cpu": "2", "memory": "2Gi"}
 HUB_LIMITS = {"cpu": "250m", "memory": "128Mi"}
@@ -150,7 +145,7 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
     shown = {DEFAULT_CONTAINER: HUB}
     meta = naming.meta("", role="client", annotations=attachment(placed.network, address) | shown)
     limits = {CLIENT: CLIENT_LIMITS, HUB: HUB_LIMITS}
-    spec = {**_pod(naming, settings, CLIENT), "containers": containers}
+    spec = {**_pod(naming, settings), "containers": containers}
     template = _with_template(naming, settings, meta, spec, placed.podTemplate, limits)
     chosen = {NODES: "\n".join(sorted(chosen_nodes(pair)))} if pair else {}
     own = naming.meta(naming.prefix, role="client", annotations=chosen)
@@ -190,7 +185,7 @@ def server_job(
     of_server = _manifest("server_container")
     values = {"identifier": naming.identifier, "side": side, "memory": str(placement.memory)}
     added = _manifest("server_pod", **values, sysctls=pod_sysctls(settings, wanted) or None)
-    spec = merged(_pod(naming, settings, "servers"), added)
+    spec = merged(_pod(naming, settings), added)
     spec["containers"] = [merged(each, of_server) for each in (servers, agent)]
     annotations = attachment(placement.network, placement.address)
     meta = naming.meta("", role="origin" if origin else "redirector", side=side, annotations=annotations)
@@ -221,17 +216,7 @@ def _cpu_and_memory(cpu: float, memory: float) -> dict[str, str]:
 
 def other_objects(naming: Naming) -> list[Any]:
     """Return the objects of a deployment that are no Jobs, without content and owner."""
-    secrets = [secret(naming, of, {}, None) for of in SECRETS]
-    return [*secrets, config_map(naming, {}, None), package(naming, None), network_policy(naming, None)]
-
-
-def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job | None) -> k8s.V1Secret:
-    data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
-    return k8s.V1Secret(metadata=naming.meta(f"{naming.prefix}-{of}", owner), immutable=True, data=data)
-
-
-def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job | None) -> k8s.V1ConfigMap:
-    return k8s.V1ConfigMap(metadata=naming.meta(naming.prefix, owner), immutable=True, data=dict(files))
+    return [package(naming, None), network_policy(naming, None)]
 
 
 def package(naming: Naming, owner: k8s.V1Job | None) -> k8s.V1ConfigMap:
@@ -397,9 +382,9 @@ def _job(meta: k8s.V1ObjectMeta, template: Tree, deadline: float, **more: int) -
     return k8s.V1Job.model_validate({**made, "metadata": words(meta)})
 
 
-def _pod(naming: Naming, settings: Kubernetes, of: str) -> Tree:
-    """Return a pod's specification without containers, with the credentials `of` servers or client."""
-    known = {"deployment": naming.prefix, "credentials": of, "user": USER}
+def _pod(naming: Naming, settings: Kubernetes) -> Tree:
+    """Return a pod's specification without containers."""
+    known = {"deployment": naming.prefix, "user": USER}
     return _manifest("pod", **known, host_network=settings.host_network or None)
 
 

@@ -2,13 +2,12 @@
 """The objects of a deployment on the cluster, from the first Job to the logs of its containers."""
 
 import contextlib
-import itertools
+import inspect
 import json
 import os
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -16,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from kubernetes.client import V1Pod
+from websocket import WebSocketException
 
 from tpcsweep.deploying.xrootd import credentials
 from tpcsweep.deploying.xrootd import server_config as xrootd
 from tpcsweep.testbeds.interface import Request
 from tpcsweep.testbeds.kubernetes import deployments, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
-from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, reference
-from tpcsweep.testbeds.kubernetes.placements import CLIENT, ServerPlacement, server_placements
-from tpcsweep.testbeds.kubernetes.pod import pod_files
+from tpcsweep.testbeds.kubernetes.metadata import PYTHON, Naming, object_metadata, object_name, reference
+from tpcsweep.testbeds.kubernetes.placements import CLIENT, HUB, SERVERS, ServerPlacement, server_placements
+from tpcsweep.testbeds.kubernetes.pod import pod_files, receive
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 
 PARALLEL = 16  # requests at a time
-SYNC_SECONDS = 1.0
-ANNOTATION = "tpcsweep/filled"
+HAND_OVER_SECONDS = 60.0  # seconds for a pod to take its files; some tenths, unless its node is overloaded
 
 
 class Pods:
@@ -75,7 +74,7 @@ class Pods:
         self.watch = PodWatch(cluster, naming, tell=request.stage)
 
     def run(self) -> None:
-        """Create all other objects, those with the pods' addresses when all pods run. Raises ClusterError."""
+        """Create all other objects, and wait until all pods run. Raises ClusterError."""
         self._create(self._bodies)
         count = 1 + sum(map(len, self._placements.values()))
         running = self.watch.wait_until_ready(count, self._settings.start_time).values()
@@ -84,37 +83,28 @@ class Pods:
             side: objects.side_servers(side, placed, self._addresses(side, placed))
             for side, placed in self._placements.items()
         }
-        self._fill()
 
     @property
     def servers(self) -> list[xrootd.Server]:
         return [server for side in self.sides.values() for server in side.servers]
 
-    @contextlib.contextmanager
-    def kubelet_synced(self) -> Iterator[None]:
-        """Have kubelets update the mounts of their pods at once, for the length of a `with`.
+    def furnish(self) -> None:
+        """Hand each pod its credentials, and those of servers their configuration; all contain the pods' addresses.
 
-        Kubelets do so when a pod's annotations change, and otherwise once a minute:
-        https://kubernetes.io/docs/tasks/configure-pod-container/configure-pod-configmap/
+        Raises ClusterError.
         """
-        ended = threading.Event()
-        patch, space = self._cluster.core.patch_namespaced_pod, self._cluster.namespace
-
-        def annotate(pod: V1Pod) -> None:
-            for count in itertools.count(1):
-                body = {"metadata": {"annotations": {ANNOTATION: str(count)}}}
-                with contextlib.suppress(ClusterError):  # the watch reports faults of pods
-                    call(patch, object_name(pod), space, body, seconds=5)
-                if ended.wait(SYNC_SECONDS):
-                    return
-
-        with ThreadPoolExecutor(len(self.by_name)) as threads:
-            for pod in self.by_name.values():
-                threads.submit(annotate, pod)
-            try:
-                yield
-            finally:
-                ended.set()
+        addresses = {server.address for server in self.servers} | set(map(pod_address, self.by_name.values()))
+        every = _credentials(sorted(addresses))
+        of_servers = {name: text for name, text in every.items() if not name.startswith("user")}
+        files = {CLIENT: {name: text for name, text in every.items() if name.startswith(("ca", "user"))}}
+        for server in self.servers:
+            if self._settings.host_network and server.role == "server" and server.manager:
+                # An origin in its node's network reaches its redirector through its agent (`network.introduce`).
+                server = replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
+            text = xrootd.configuration(server, pod_files.PRIVATE, authorization=self._wanted.authorization)
+            files[server.name] = {**of_servers, pod_files.CONFIGURATION.name: text}
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            list(pool.map(self._hand_over, files, files.values()))
 
     def close(self, logs: Path) -> None:
         pods = self.watch.pods().values()
@@ -136,22 +126,23 @@ class Pods:
             for placement, server in zip(placed, servers, strict=True)
         ]
 
-    def _fill(self) -> None:
-        addresses = {server.address for server in self.servers} | set(map(pod_address, self.by_name.values()))
-        files = {pod_files.COMPLETE: b"", **_credentials(sorted(addresses))}
-        configuration = {pod_files.COMPLETE: ""}
-        for server in self.servers:
-            if self._settings.host_network and server.role == "server" and server.manager:
-                # An origin in its node's network reaches its redirector through its agent (`network.introduce`).
-                server = replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
-            configuration[f"{server.name}.cfg"] = xrootd.configuration(
-                server, pod_files.PRIVATE, authorization=self._wanted.authorization
-            )
-        bodies: list[Any] = [objects.config_map(self.naming, configuration, self._owner)]
-        for of, theirs in objects.SECRETS.items():
-            kept = {name: content for name, content in files.items() if theirs(name)}
-            bodies.append(objects.secret(self.naming, of, kept, self._owner))
-        self._create(bodies)
+    def _hand_over(self, name: str, files: Mapping[str, str]) -> None:
+        pod = object_name(self.by_name[name])
+        source = inspect.getsource(receive)
+        command = HUB if name == CLIENT else SERVERS, [PYTHON, "-Ic", source, str(pod_files.PRIVATE)]
+
+        def attempt() -> None:
+            try:
+                with contextlib.closing(self._cluster.execute(pod, *command)) as connection:
+                    connection.write_stdin(json.dumps(files).encode() + b"\n")
+                    connection.run_forever(HAND_OVER_SECONDS)
+                    answer = connection.read_all()
+            except (WebSocketException, OSError) as error:
+                raise ClusterError(f"pod {pod} cannot be handed its files: {error}") from error
+            if answer != b"received":
+                raise ClusterError(f"pod {pod} has not taken its files: {answer!r}")
+
+        call(attempt, seconds=2 * HAND_OVER_SECONDS)
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
@@ -181,13 +172,9 @@ def server_name(pod: V1Pod, naming: Naming) -> str:
     return next(jobs, "").removeprefix(naming.prefix).removeprefix("-") or CLIENT
 
 
-def _credentials(addresses: list[str]) -> dict[str, bytes]:
-    """Create credentials for these addresses, and return their files by names that a Secret may have."""
+def _credentials(addresses: list[str]) -> dict[str, str]:
+    """Create credentials for these addresses, and return their texts by file name."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "credentials"
         credentials.create_credentials(made, addresses, (os.getuid(), os.getgid()))
-        return {
-            str(path.relative_to(made)).replace("/", pod_files.SLASH): path.read_bytes()
-            for path in made.rglob("*")
-            if path.is_file()
-        }
+        return {str(path.relative_to(made)): path.read_text() for path in made.rglob("*") if path.is_file()}

@@ -21,7 +21,7 @@ from tpcsweep.testbeds.kubernetes.settings import Kubernetes
 OWN = "tpcsweep/"  # the prefix of names of tpcsweep's own labels and annotations
 FOUND_BY = "tpcsweep finds and removes deployments by it"
 LABELS = "|".join(map(re.escape, MANAGED))
-VOLUMES = "|".join((ARCHIVE, "state", "credentials", "configuration", "files"))
+VOLUMES = "|".join((ARCHIVE, "state", "files"))
 FOLDERS = "|".join(("/tmp", *map(str, (pod_files.STATE, pod_files.FILES, pod_files.PACKAGE_FOLDER))))  # noqa: S108
 SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name="
 CONTAINER = r"spec\.containers\[\d+\]\."

@@ -128,7 +128,7 @@ class Kubernetes(Settings):
     server_image: AnyText | None = None
     """image of server pods, with XRootD, Python 3.11 and iproute2; null: the image of all pods"""
     metadata: Metadata = Field(default_factory=Metadata)
-    """labels and annotations of every object: Jobs, pods, Secrets, ConfigMaps and NetworkPolicies"""
+    """labels and annotations of every object: Jobs, pods, ConfigMaps and NetworkPolicies"""
     exclusive_group: Word | None = None
     """a name that several namespaces agree on: no two deployments of the same name share a node; null: no two
     deployments of the namespace do

@@ -21,7 +21,7 @@ from tpcsweep.testbeds.kubernetes import deployments, faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_metadata, object_name, reference
 from tpcsweep.testbeds.kubernetes.placements import CLIENT, CPU, SERVERS, resource_amount
-from tpcsweep.testbeds.kubernetes.pods import ANNOTATION, server_name
+from tpcsweep.testbeds.kubernetes.pods import server_name
 from tpcsweep.testbeds.kubernetes.rehearsal import Planned, likeness
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.settings import Kubernetes
@@ -216,12 +216,10 @@ def _look(
 def _talk(cluster: Cluster, settings: Kubernetes, watch: PodWatch, pod: V1Pod) -> Outcome | None:
     """Ask the hub of a client's pod, as jobs do; return its outcome if that fails."""
     name = object_name(pod)
-    annotated = {"metadata": {"annotations": {ANNOTATION: ""}}}
     session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
     try:
-        call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
         session.ask("clock")
-    except (ClusterError, SessionError) as error:
+    except SessionError as error:
         return Outcome(PODS, "failed", watch.fault() or str(error))
     finally:
         session.close()

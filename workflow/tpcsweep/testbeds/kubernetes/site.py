@@ -19,6 +19,7 @@ from tpcsweep.measuring.client.client_process import Client, Event
 from tpcsweep.measuring.looks import longest_gap
 from tpcsweep.measuring.sampler import Record, Sampler
 from tpcsweep.measuring.transfer_files import Arrival
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.node import serving
@@ -135,11 +136,12 @@ class RemoteTargets:
     """Agents of all pods, as targets of the sampler.
 
     `start`, `stop` and `require` raise FaultError if samples of an agent are missing. Records therefore reach the
-    cell's end.
+    cell's end, to which the hub brings it by itself after `longest` seconds.
     """
 
-    def __init__(self, session: Session, inbox: Inbox, targets: Collection[str]) -> None:
+    def __init__(self, session: Session, inbox: Inbox, targets: Collection[str], longest: float) -> None:
         self.targets = targets
+        self._longest = longest
         self._session = session
         self._inbox = inbox
 
@@ -147,7 +149,7 @@ class RemoteTargets:
         self._interval = interval
         before = time.monotonic()
         theirs = self._session.ask("clock")
-        ahead = (before + time.monotonic()) / 2 - theirs
+        self._ahead = ahead = (before + time.monotonic()) / 2 - theirs
         behind = self._session.ask("synchronise")
         self._began = time.monotonic()
         first: dict[str, float] = {}
@@ -165,6 +167,7 @@ class RemoteTargets:
                 missing = ", ".join(name for name in self.targets if name not in self._inbox.newest())
                 raise FaultError(f"{missing or 'pods'}: no sample has come within {FIRST_SECONDS:.0f} s")
             time.sleep(POLL)
+        self._session.ask("begin", end=max(first.values()) + self._longest - ahead)
 
     def _all_begun(self, first: Mapping[str, float]) -> bool:
         """Return whether all agents have samples since the first one of the last agent, when readings begin."""
@@ -179,13 +182,12 @@ class RemoteTargets:
         self._require_since(max(latest, out_of_reach) - patience)
 
     def stop(self) -> None:
-        end = time.monotonic()
+        asked = time.monotonic()
         try:
-            # Every agent looks a last time, and its samples come before its answer.
-            self._session.tell(list(self.targets), "unwatch")
+            end = self._session.ask("unwatch") + self._ahead  # the hub may have ended the cell long before
         except SessionError:
             self._inbox.check()
-            self._require_since(end)
+            self._require_since(asked)
             raise
         self._inbox.check()
         # Clocks differ by milliseconds, if they do not jump.
@@ -224,9 +226,9 @@ class KubernetesSite(ServerSite):
     def _shared(self) -> dict[str, Mapping[str, str]]:
         return {"machine": self.machines, "network": self.networks}
 
-    def sampler(self, interval: float) -> Sampler:
-        agents = RemoteTargets(self.session, self.inbox, list(self.machines))
-        return Sampler([agents], interval, shared=self._shared)
+    def sampler(self, how: Measurement) -> Sampler:
+        agents = RemoteTargets(self.session, self.inbox, list(self.machines), how.bounds[1])
+        return Sampler([agents], how.interval, shared=self._shared)
 
     def client_of(self, _tool: str) -> Client:
         """Return the only client; configurations with tools that run elsewhere are refused."""
@@ -242,8 +244,8 @@ class KubernetesSite(ServerSite):
         return self.inbox.arrival(*event.get("arrival", [CLIENT, None, 0]))
 
     def present(self) -> dict[str, Arrival]:
-        """Return the last sampled arrivals of transfers that have not ended."""
-        arrivals = self.session.tell(self.sides["dst"].names, "present")
+        """Return the arrivals, at the cell's end, of transfers that had not ended."""
+        arrivals = self.session.ask("present")
         files = ((name, *each) for name, files in arrivals.items() for each in files.items())
         return {file: self.inbox.arrival(name, *arrival) for name, file, arrival in files}
 

@@ -206,9 +206,9 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     ran = time.monotonic()
     addresses = {server.name: pod_address(pods.by_name[server.name]) for server in pods.servers}
     agents = {server.name: place_of(addresses[server.name], server.ports.agent) for server in pods.servers}
-    with pods.kubelet_synced():
-        arguments = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
-        described = {CLIENT: session.ask("connect", **arguments)}
+    pods.furnish()
+    arguments = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
+    described: dict[str, Any] = {CLIENT: session.ask("connect", **arguments)}
     for server in pods.servers if settings.host_network else ():  # they use addresses of their nodes
         session.tell([server.name], "own", address=server.address)
         if server.role == "server" and server.manager:

@@ -27,6 +27,7 @@ from tpcsweep.measuring.sampler import LocalTargets, Sampler
 from tpcsweep.measuring.tools.registry import TOOLS
 from tpcsweep.measuring.tools.tool import Place
 from tpcsweep.measuring.transfer_files import Arrival, Arrivals, add_source, drop_page_cache
+from tpcsweep.sweeps.sweep import Measurement
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.namespace_servers import NamespaceServers, owner
 from tpcsweep.testbeds.node import serving
@@ -121,9 +122,9 @@ class NetnsSite(ServerSite):
     def client_of(self, tool: str) -> Client:
         return self.clients[TOOLS[tool].place]
 
-    def sampler(self, interval: float) -> Sampler:
+    def sampler(self, how: Measurement) -> Sampler:
         readers = {name: target.read for name, target in self.counters.targets.items()}
-        return Sampler([LocalTargets(readers)], interval)
+        return Sampler([LocalTargets(readers)], how.interval)
 
     @processes.readable_umask()
     def add_source(self, size: int, content: str, streams: int) -> str:

@@ -19,6 +19,7 @@ class ServerSite:
     bandwidth_found: float | None
     """Bandwidth of the slower direction in Gbit/s, measured before any cell; None if unknown."""
     path_slow: bool  # whether the measured bandwidth is below the requested one
+    bandwidth_declared: bool = False
     client_cores: float = math.nan  # CPUs that the client may use; NaN if nothing limits it
 
     @property

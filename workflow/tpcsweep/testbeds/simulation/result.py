@@ -11,8 +11,8 @@ from tpcsweep.common import numbers
 from tpcsweep.common.numbers import GBIT
 from tpcsweep.data.cell_result import CellResult, Summary
 from tpcsweep.data.flag_rules import Evidence, raised_flags
-from tpcsweep.data.variables import SHARES, SUMMARY, TRANSFERS
-from tpcsweep.measuring.limits import NONE_FOUND, binding
+from tpcsweep.data.variables import NONE_FOUND, SHARES, SUMMARY, TRANSFERS
+from tpcsweep.measuring.limits import binding
 from tpcsweep.measuring.transfers import MOST_ROWS
 from tpcsweep.sweeps.parameters import Parameters
 from tpcsweep.sweeps.sweep import Measurement

@@ -1,83 +1,88 @@
-// The panel of the chosen cell: what limits it and what helps, its series, transfers, figures and files.
+// The panel of the chosen setting: what limits it and what helps, its repetitions, and the samples of one.
 
 const messages = new Map(cells.message);
 
-function softText(text) {
-  return make("p", { class: "soft" }, text);
+/** Fill a part of the panel; a part without content is not shown. @param {...any} content */
+function fill(part, ...content) {
+  find(part).replaceChildren(...content.filter(Boolean));
+}
+
+function strong(text) {
+  return d3.create("strong").text(text).node();
 }
 
 /** Number of the shown repetition: the chosen one, or the first one with a throughput. */
 function repetitionOf(row) {
-  if (repeated < 0) return 0;
   const known = cellsOf(row).findIndex(cell => cells.value[cell] !== null);
-  return Math.max(0, state.repetition ? axes[repeated].values.indexOf(state.repetition) : known);
+  return Math.max(0, state.repetition ? repetitions.indexOf(state.repetition) : known);
 }
 
-function repetitionChoice(row) {
-  if (repeated < 0 || sizes[repeated] < 2) return null;
-  const { values } = axes[repeated];
-  const mean = points.value[row.point];
-  const label = `repetition${mean === null ? "" : ` of a mean of ${mean} Gbit/s`}`;
-  const options = values.map(text => [text, text]);
-  return make("p", { class: "choices" }, select("repetition", label, options, values[repetitionOf(row)]));
-}
-
-function throughputText(row, cell) {
-  const value = cells.value[cell];
-  if (value === null) return make("p", { class: "value" }, data.states[cells.status[cell]]);
-  const interval = between(cells.low[cell], cells.high[cell]);
+/** The setting's mean; each repetition is listed below. */
+function fillThroughput(row) {
+  const interval = intervalOf(points, row.point);
   const fitted = row.fitted === null ? "" : `; fitted ${points.fitted[row.point]}`;
-  const unit = make("small", {}, `Gbit/s${interval && `, interval ${interval}`}${fitted}`);
-  return make("p", { class: "value" }, `${value} `, unit);
+  fill("rate", rateOf(row));
+  const ends = interval ? `${data.interval} ${interval}` : data.no_interval;
+  fill("unit", row.mean !== null && `Gbit/s${ends && `, ${ends}`}${fitted}`);
 }
 
-/** The cell's limits, the change that helps, and shares of its time. */
-function evidence(cell, width) {
-  const shares = cells.shares?.[cell] ?? [];
-  const bounds = [cells.limit[cell], cells.second[cell]].filter(limit => limit >= 0);
-  if (cells.value[cell] === null) return [];
-  if (cells.limit[cell] < 0) return drawnShares(shares, width);
-  const advice = cells.advice.texts[cells.advice.at[cell]];
-  return [
-    make(
-      "p",
-      {},
-      bounds.flatMap(limit => boundText(limit, shares)),
-    ),
-    advice && make("p", { class: "advice" }, advice),
-    drawnShares(shares, width),
-  ].flat();
-}
-
-function boundText(limit, shares) {
-  const [name, meaning] = limits[limit];
-  const [, percent] = shares.find(([at]) => at === limit) ?? [];
-  const time = percent ? ` for ${percent} % of its time` : "";
-  return ["Limited by ", make("strong", {}, name), `${time}: ${meaning}. `];
-}
-
-function drawnShares(shares, width) {
-  if (!shares.length) return [];
-  const list = shares.map(([limit, percent]) => `${limits[limit][0]} ${percent} %`).join(", ");
-  const text = make("p", { class: "soft shares" }, `Shares of its time: ${list}.`);
-  return [drawShares(shares, width, `Shares of the cell's time: ${list}`), text];
-}
-
-function flagsOfCell(cell) {
-  const held = flags.filter(flag => cells.flags[cell] & flag.mask);
-  if (!held.length) return softText("No flags.");
-  return held.map(flag => {
-    const element = details(flagText(flag), flag.meaning);
-    element.className = `flag ${flag.grade}`;
-    return element;
+/** Why the throughput is no higher. @param {number[][]} shares limits with percentages of the setting's time */
+function causeOf(row, shares) {
+  const pause = points.paused?.[row.point];
+  if (pause) return [strong("Paused at a server's request"), ` for ${pause} % of its time: ${data.pause}`];
+  const causes = [row.limit, row.second].filter(limit => limit >= 0);
+  return causes.flatMap(limit => {
+    const percent = new Map(/** @type {[number, number][]} */ (shares)).get(limit);
+    const time = percent ? ` for ${percent} % of its time` : "";
+    return ["Limited by ", strong(limits[limit].name), `${time}: ${limits[limit].meaning}. `];
   });
+}
+
+/** The setting's limits, the change that helps, and shares of its time. */
+function fillEvidence(row) {
+  const shares = row.mean === null ? [] : (points.shares?.[row.point] ?? []);
+  const cause = row.mean === null ? [] : causeOf(row, shares);
+  fill("cause", ...cause);
+  fill("advice", cause.length > 0 && points.advice.texts[points.advice.at[row.point]]);
+  const list = shares.map(([limit, percent]) => `${limits[limit].name} ${percent} %`);
+  fill("shares", list.length > 0 && `Shares of its time: ${list.join(", ")}.`);
+  const bar = d3.select("#bar").attr("aria-label", `Shares of the setting's time: ${list.join(", ")}`);
+  const parts = bar.selectAll("span").data(shares).join("span");
+  parts.text(([limit, percent]) => (percent >= 9 ? limits[limit].letter : ""));
+  parts.attr("title", (_, at) => list[at]).style("flex-grow", ([, percent]) => percent);
+  parts.style("background", ([limit]) => limitColour(limit)).style("color", ([limit]) => ink(limitColour(limit)));
+}
+
+/** Show the setting's flags, all of which are in the panel. */
+function fillFlags(row) {
+  const shares = new Map(row.flags.map(({ flag, share }) => [flag, share]));
+  const all = d3.selectAll("#cell .flag").attr("hidden", (_, flag) => (shares.has(flag) ? null : ""));
+  all.select("summary span").text((_, flag) => shares.get(flag) ?? "");
+  find("unflagged").hidden = row.flags.length > 0;
+}
+
+/** List every repetition, if there are several. */
+function fillRepetitions(row, shown) {
+  if (repetitions.length < 2) return;
+  const own = cellsOf(row);
+  const count = d3.sum(own, cell => cells.counts[cell]);
+  const rows = own.map((cell, at) => [
+    repetitions[at],
+    cells.value[cell] ?? data.states[cells.status[cell]],
+    intervalOf(cells, cell),
+    limits[cells.limit[cell]]?.name ?? "",
+    cells.marks.texts[cells.marks.at[cell]],
+  ]);
+  fill("mean", count ? `Mean of ${count} of ${own.length} repetitions. ${data.scatter}` : "Repetitions:");
+  fillTable("#repetitions", rows);
+  find("cell").querySelector("[name=repetition]").value = repetitions[shown];
 }
 
 /** @typedef {ReturnType<typeof aboutCell>} AboutCell */
 
 /** What the charts of a cell show beside its samples. */
 function aboutCell(row, cell) {
-  const warmup = cells.figures.find(figure => figure.key === "warmup")?.values[cell] ?? null;
+  const warmup = cells.figures.find(figure => figure.key === "warmup")?.values[cell];
   return {
     mean: amount(cells.value[cell]),
     low: amount(cells.low[cell]),
@@ -88,40 +93,26 @@ function aboutCell(row, cell) {
   };
 }
 
-function seriesOf(row, cell, width) {
-  const charts = drawSeries(cell, aboutCell(row, cell), width);
-  if (!charts.length) return softText(data.series.absent);
-  return [...charts, softText(`Means of ${data.series.step_text} s; grey: warm-up; band: the interval.`)];
-}
-
-function figuresOf(cell) {
-  const known = cells.figures.filter(figure => figure.values[cell] !== null);
-  const rows = known.map(({ name, units, values }) => [
-    make("th", { scope: "row" }, name),
-    make("td", { class: "number" }, `${values[cell]} ${units}`),
-  ]);
-  return details("all its numbers", plainTable([], rows));
-}
-
 function openCell() {
   const row = chosen();
   if (!row) return;
-  const panel = find("cell");
-  const width = Math.max(260, panel.clientWidth - 36);
-  const cell = cellOf(row, repetitionOf(row));
-  const message = messages.has(cell) && make("pre", { tabindex: 0, "aria-label": "message" }, messages.get(cell));
-  const content = [
-    make("h2", {}, named(row) || "The cell"),
-    repetitionChoice(row),
-    throughputText(row, cell),
-    message,
-    evidence(cell, width),
-    flagsOfCell(cell),
-    seriesOf(row, cell, width),
-    transfersOf(cell),
-    figuresOf(cell),
-    measuredAgain(cell),
-  ];
-  panel.replaceChildren(...given(content).filter(Boolean));
+  const repetition = repetitionOf(row);
+  const cell = cellOf(row, repetition);
+  fill("named", named(row) || "The setting");
+  fillThroughput(row);
+  fillEvidence(row);
+  fillFlags(row);
+  fillRepetitions(row, repetition);
+  fill("message", messages.get(cell));
+  const started = cells.started?.[cell];
+  fill("started", started && `Started ${started} UTC.`);
+  const charts = drawSeries(cell, aboutCell(row, cell), Math.max(260, find("cell").clientWidth - 36));
+  fill("series", ...charts);
+  fill("sampled", charts.length ? data.series.explained : data.series.absent);
+  fillTransfers(cell);
+  const numbers = d3.selectAll("#numbers tr").data(cells.figures);
+  numbers.attr("hidden", ({ values }) => (values[cell] === null ? "" : null));
+  numbers.select("td").text(({ values, units }) => `${values[cell]} ${units}`);
+  fillFiles(row, cell);
   outlineChosen(row);
 }

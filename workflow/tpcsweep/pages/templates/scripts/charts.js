@@ -10,6 +10,17 @@ function isDark() {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
+/** Draw now, and again for a window of another width. @param {() => void} draw */
+function drawForWidths(draw) {
+  let width = innerWidth;
+  draw();
+  addEventListener("resize", () => {
+    if (width === innerWidth) return; // a phone's address bar changes the height
+    width = innerWidth;
+    draw();
+  });
+}
+
 /** The colour of text that is readable on a colour. */
 function ink(colour) {
   return d3.lab(colour).l > 58 ? "#111" : "#fff";
@@ -19,6 +30,9 @@ function ink(colour) {
 function widest(texts) {
   return Math.min(150, LETTER * d3.max(texts, text => text.length));
 }
+
+/** Three digits of a number. */
+const threeDigits = d3.format(".3~g");
 
 /** A chart, whose marks' names become data: a label of a group without a role is read to nobody. */
 function plot(options, role = "img") {
@@ -31,7 +45,10 @@ function plot(options, role = "img") {
   return chart;
 }
 
+/** Options of the legend of a continuous scale. */
+const RAMP = { width: 260, marginRight: 16, tickFormat: ".3~g" };
+
 /** @param {ScaleOptions} color @param {Record<string, any>} options */
 function legendOf(color, options = {}) {
-  return Plot.legend({ style: FONT, color, marginLeft: 8, ...options });
+  return Plot.legend({ style: FONT, color, marginLeft: 16, ...options });
 }

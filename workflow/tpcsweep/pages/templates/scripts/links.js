@@ -2,79 +2,83 @@
 
 const NARROWEST = 15; // px, of a field of the matrix
 const WRITTEN = 38; // px, width of a field from which it has its number
+const LINK = ["source", "destination"].map(key => axes.findIndex(axis => axis.key === key));
 
-/** The name of a site with the mark of its verdict. */
-function marked(name, mark) {
-  return mark ? `${name} ${mark}` : name;
+/** Links of the matrix by the places of their sites. @type {Map<string, any>} */
+let fields = new Map();
+
+/** Places of the source and of the destination of a setting, as text. */
+function sitesOf(row) {
+  return LINK.map(axis => row.at[axis] ?? 0).join();
 }
 
+function fieldOf(row) {
+  return fields.get(sitesOf(row));
+}
+
+/** The links, each with its fastest setting; an invalid one only without others. */
 function linkRows() {
-  const { source, destination, value, mark, text, sources, destinations, sends, receives } = data.links;
-  return source.map((from, at) => ({
-    from: marked(sources[from], sends[from]),
-    to: marked(destinations[destination[at]], receives[destination[at]]),
-    rate: amount(value[at]),
-    value: value[at],
-    mark: mark[at],
-    text: text[at],
-  }));
+  const worth = row => (row.grade < 3 ? (row.mean ?? -1) : -2);
+  const best = d3.rollup(settings, rows => d3.greatest(rows, worth), sitesOf);
+  return data.links.links.map(link => ({ ...link, setting: best.get(`${link.source},${link.destination}`) }));
 }
 
 /**
  * A scale of colours for rates; logarithmic if they are far apart.
  * @param {number[]} rates
+ * @returns {ScaleOptions}
  */
 function linkScale(rates) {
-  const [low, high] = [d3.min(rates), d3.max(rates)];
+  const [low, high] = d3.extent(rates);
   const isWide = high > 20 * low;
   return { type: isWide ? "log" : "linear", scheme: "viridis", domain: [isWide ? low : 0, high || 1], label: "Gbit/s" };
 }
 
+/** @param {ReturnType<typeof linkRows>} rows @param {ScaleOptions} color */
+function linkMarks(rows, color, width) {
+  const [compared, others] = [rows.filter(row => row.compared), rows.filter(row => !row.compared)];
+  const known = rows.filter(row => row.rate !== null);
+  const colours = Plot.scale({ color });
+  const { sources, destinations } = data.links;
+  const at = { x: link => destinations[link.destination], y: link => sources[link.source] };
+  const linked = { ...at, inset: 0.5, href: row => linkTo(row.setting), ariaLabel: "text" };
+  const inkOf = row => (row.compared ? ink(colours.apply(row.rate)) : "currentColor");
+  const written = { ...at, fill: inkOf, pointerEvents: "none" };
+  const isWritten = width >= WRITTEN;
+  const beside = isWritten ? { fontSize: 11, dy: -9 } : { fontSize: width - 3 };
+  return [
+    Plot.cell(compared, { ...linked, fill: "rate" }),
+    Plot.cell(others, { ...linked, fill: row => (row.rate === null ? "url(#none)" : "var(--empty)") }),
+    isWritten ? Plot.text(known, { ...written, text: "value", fontWeight: 600, dy: 4 }) : null,
+    Plot.text(known, { ...written, text: "mark", ...beside }),
+    tips(rows, { ...at, title: "text" }),
+  ];
+}
+
 function drawLinks() {
   if (!data.links) return;
-  const { sources, destinations, sends, receives } = data.links;
+  const { sources, destinations } = data.links;
   const rows = linkRows();
-  const known = rows.filter(row => row.rate !== null);
-  const up = sources.map((name, at) => marked(name, sends[at]));
-  const across = destinations.map((name, at) => marked(name, receives[at]));
-  const [left, below] = [widest(up) + 26, widest(across) + 30];
+  const [left, below] = [widest(sources) + 26, widest(destinations) + 30];
   const box = find("links");
-  const field = Math.max(NARROWEST, Math.min(64, (box.clientWidth - left - 8) / across.length));
-  const height = Math.min(field, 40);
-  const color = linkScale(known.map(row => row.rate));
-  const colours = Plot.scale({ color: /** @type {ScaleOptions} */ (color) });
-  const inkOf = row => ink(colours.apply(row.rate));
-  const at = { x: "to", y: "from" };
-  const isWritten = field >= WRITTEN;
-  const marks = [
-    Plot.cell(known, { ...at, fill: "rate", inset: 0.5 }),
-    Plot.cell(
-      rows.filter(row => row.rate === null),
-      { ...at, fill: "url(#none)", inset: 0.5 },
-    ),
-    isWritten ? Plot.text(known, { ...at, text: "value", fill: inkOf, fontWeight: 600, dy: 4 }) : null,
-    Plot.text(known, {
-      ...at,
-      text: "mark",
-      fill: inkOf,
-      fontSize: isWritten ? 11 : field - 3,
-      dy: isWritten ? -9 : 0,
-    }),
-    Plot.tip(rows, Plot.pointer({ ...at, title: "text", maxRadius: 25 })),
-  ];
-  const chart = plot({
-    width: left + 8 + field * across.length,
-    height: below + 8 + height * up.length,
+  const width = Math.max(NARROWEST, Math.min(64, (box.clientWidth - left - 8) / destinations.length));
+  const color = linkScale(rows.filter(row => row.compared && row.rate !== null).map(row => row.rate));
+  const options = {
+    width: left + 8 + width * destinations.length,
+    height: below + 8 + Math.min(width, 40) * sources.length,
     marginLeft: left,
     marginRight: 8,
     marginTop: 8,
     marginBottom: below,
     ariaLabel: "Throughput of each link; the sentences name the slow ones",
-    x: { domain: across, label: "destination", tickRotate: -90, tickSize: 0, padding: 0 },
-    y: { domain: up, label: "source", tickSize: 0, padding: 0 },
+    x: { domain: destinations, label: "destination", tickRotate: -90, tickSize: 0, padding: 0 },
+    y: { domain: sources, label: "source", tickSize: 0, padding: 0 },
     color,
-    marks,
-  });
+    marks: linkMarks(rows, color, width),
+  };
+  const chart = plot(options, "group");
   box.replaceChildren(chart);
-  find("links-legend").replaceChildren(legendOf(/** @type {ScaleOptions} */ (color), { width: 260 }));
+  const byTarget = linksOf(chart);
+  fields = new Map(rows.map(({ setting }) => [sitesOf(setting), byTarget.get(linkTo(setting))]));
+  find("links-legend").replaceChildren(legendOf(color, RAMP));
 }

@@ -1,6 +1,6 @@
 // What people do on the page, and its start.
 
-/** Parts of `places` in which keys move, and by how many values. */
+/** Parts of `axesInPlaces` in which keys move, and by how many values. */
 const MOVES = {
   ArrowLeft: ["x", -1],
   ArrowRight: ["x", 1],
@@ -11,51 +11,68 @@ const MOVES = {
 };
 
 function drawAll() {
-  drawControls();
+  fillForms();
   drawPicture();
   drawTable();
   openCell();
 }
 
 function drawEverything() {
-  drawAll();
   for (const box of document.querySelectorAll(".effects")) {
     const changes = JSON.parse(box["dataset"].changes);
-    const wanted = Number(box["dataset"].wanted) || null;
-    box.replaceChildren(drawEffects(changes, box.clientWidth, wanted));
+    box.replaceChildren(drawEffects(changes, box.clientWidth, Number(box["dataset"].wanted) || null));
   }
   drawLinks();
+  drawAll();
 }
 
-/** A click on a link to a cell opens it in its panel. @param {MouseEvent} event */
-function followLink(event) {
-  const href = event.target["closest"]?.("a")?.getAttribute("href") ?? "";
-  if (!href.startsWith("#cell=") || event.ctrlKey || event.metaKey) return;
-  event.preventDefault();
-  go({ cell: decodeURIComponent(href.slice("#cell=".length)), repetition: null });
+/** The setting, and its repetition, that a pressed link leads to, or the link in the pressed row of the table. */
+function linkedBy(target) {
+  const row = getSelection().isCollapsed && target.closest("#table tbody tr");
+  const href = (target.closest("a") ?? (row && row.querySelector("a")))?.getAttribute("href") ?? "";
+  const linked = new URLSearchParams(href.startsWith("#cell=") ? href.slice(1) : "");
+  return { cell: linked.get("cell"), repetition: linked.get("repetition") };
+}
+
+/** A press opens a setting in its panel; in the picture the nearest one, whose tip is shown. @param {MouseEvent} event */
+function openPressed(event) {
+  if (event.ctrlKey || event.metaKey) return;
+  const linked = linkedBy(event.target);
+  if (linked.cell) event.preventDefault();
+  const isPointed = event.detail > 0 && find("picture").contains(event.target);
+  const nearest = () => find("picture").firstElementChild.value?.address ?? linked.cell;
+  // Plot looks for the nearest setting once in a frame.
+  if (isPointed) requestAnimationFrame(() => openSetting({ cell: nearest(), repetition: null }));
+  else openSetting(linked);
+}
+
+function openSetting(linked) {
+  if (!linked.cell) return;
+  go(linked);
   showPanel();
 }
 
+/** Move to the panel; the page scrolls only if most of the panel's head is out of sight. */
 function showPanel() {
   find("cell").focus({ preventScroll: true });
-  find("cell").scrollIntoView({ block: "nearest" });
+  const { top, bottom } = find("cell").getBoundingClientRect();
+  if (top > 0.7 * innerHeight || bottom < 0.3 * innerHeight) find("cell").scrollIntoView({ block: "start" });
 }
 
-/** Draw everything; where the panel stands below the picture, a link to a cell leads there. */
-function start() {
-  drawEverything();
-  if (state.cell && getComputedStyle(find("cell")).position === "static") showPanel();
-}
-
-/** The setting that a key leads to along an axis. */
+/** The next setting of the sweep along an axis, or the last one before its end. */
 function neighbour(row, axis, by) {
-  const clamped = place => Math.max(0, Math.min(sizes[axis] - 1, place + by));
-  const at = row.at.map((place, one) => (one === axis ? clamped(place) : place));
-  return grid[flattened(at, pointStrides)];
+  const isAlong = other => other.at.every((place, nth) => nth === axis || place === row.at[nth]);
+  const ahead = other => Math.sign(by) * (other.at[axis] - row.at[axis]);
+  const along = settings.filter(other => ahead(other) > 0 && isAlong(other));
+  return d3.sort(along, ahead)[Math.min(along.length, Math.abs(by)) - 1] ?? row;
 }
 
-/** @param {KeyboardEvent} event */
-function pressKey(event) {
+/**
+ * Keys lead to other settings, in the picture and in the matrix of links.
+ * @param {KeyboardEvent} event @param {Pick<AxesInPlaces, "x" | "y">} axesAt
+ * @param {(row: Setting) => any} markOf @param {boolean} isMap
+ */
+function pressKey(event, axesAt, markOf, isMap) {
   if ([" ", "Enter"].includes(event.key)) {
     event.preventDefault();
     event.target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
@@ -64,40 +81,42 @@ function pressKey(event) {
   const [key, by] = MOVES[event.key] ?? [];
   if (!row || !key) return;
   event.preventDefault();
-  const next = neighbour(row, places()[key], by);
-  if (isInside(next)) go({ cell: next.address, repetition: null });
-  linkOf(chosen())?.focus();
+  const axis = axesAt[key];
+  if (axis < 0) return;
+  const isTurned = key === "y" && isMap && axes[axis].words; // its first value is on top
+  go({ cell: neighbour(row, axis, isTurned ? -by : by).address, repetition: null });
+  markOf(chosen())?.focus();
 }
 
-/** A finding's button outlines its cells. @param {MouseEvent} event */
+/** A finding's button outlines its cells; none of them is filtered out. @param {MouseEvent} event */
 function pressFinding(event) {
   const button = event.target["closest"]("button");
   if (!button) return;
-  go({ finding: button.value === state.finding ? null : button.value });
-  if (!state.finding) return;
-  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  find("map").scrollIntoView({ behavior: isStill ? "auto" : "smooth" });
+  const finding = button.value === state.finding ? null : button.value;
+  const unfiltered = [...find("filters").elements].map(({ name }) => [name, null]);
+  go(finding ? { ...Object.fromEntries(unfiltered), finding } : { finding });
+  if (state.finding) find("map").scrollIntoView();
 }
 
 function listen() {
-  document.addEventListener("click", followLink);
-  find("picture").addEventListener("keydown", pressKey);
+  document.addEventListener("click", openPressed);
+  // Plot would keep the tip of a pressed setting, and show no others.
+  find("picture").addEventListener("pointerdown", event => event.stopPropagation(), true);
+  find("picture").addEventListener("keydown", event => pressKey(event, axesInPlaces(), linkOf, state.view !== "lines"));
   find("cell").addEventListener("keydown", event => {
     if (event.key === "Escape") linkOf(chosen())?.focus();
   });
+  const [y, x] = LINK;
+  find("links")?.addEventListener("keydown", event => pressKey(event, { x, y }, fieldOf, true));
+  for (const box of ["choices", "filters", "cell"]) find(box).addEventListener("change", choose);
+  find("table").addEventListener("click", sort);
   find("more").addEventListener("click", () => go({ rows: 10 * mostRows() }));
-  document.querySelector(".findings").addEventListener("click", pressFinding);
+  find("findings").addEventListener("click", pressFinding);
   addEventListener("hashchange", () => {
     readState();
     drawAll();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawEverything);
-  let width = innerWidth;
-  addEventListener("resize", () => {
-    if (width === innerWidth) return; // a phone's address bar changes the height
-    width = innerWidth;
-    drawEverything();
-  });
 }
 
 function startPlanner() {
@@ -105,6 +124,12 @@ function startPlanner() {
   find("plan").addEventListener("input", answer);
   find("plan").addEventListener("submit", event => event.preventDefault());
   answer();
+}
+
+/** Draw everything; where the panel stands below the picture, a link to a cell leads there. */
+function start() {
+  drawForWidths(drawEverything);
+  if (state.cell && getComputedStyle(find("cell")).position === "static") showPanel();
 }
 
 readState();

@@ -1,4 +1,4 @@
-// The picture of all settings, the controls of what it shows, and the outlines in it.
+// The picture of all settings, and the outlines in it.
 
 const MOST_DRAWN = 20000; // settings
 
@@ -9,75 +9,39 @@ function linkOf(row) {
   return links.get(linkTo(row));
 }
 
-function viewChoice({ key, label }) {
-  const box = make("input", { type: "radio", name: "view", value: key, checked: key === view().key && "" });
-  box.addEventListener("change", () => {
-    go({ view: key });
-    document.querySelector("#choices input:checked")["focus"]();
-  });
-  return make("label", { class: "radio" }, box, ` ${label}`);
+/** Links of a chart by their targets. The label of a mark becomes that of its link. */
+function linksOf(chart) {
+  return new Map(
+    [...chart.querySelectorAll("a")].map(link => {
+      const mark = link.firstElementChild;
+      link.setAttribute("tabindex", "-1");
+      link.setAttribute("aria-label", mark.getAttribute("aria-label").replaceAll("\n", "; "));
+      mark.removeAttribute("aria-label");
+      return [link.getAttribute("href"), link];
+    }),
+  );
 }
 
-/** Selects that put any axes across, up or on lines, and on columns of panels. */
-function placeChoices() {
-  if (several.length < 2) return [];
-  const at = places();
-  const names = several.map(axis => [axes[axis].key, labelOf(axis)]);
-  const none = ["none", "–"];
-  const choice = (key, label, options) => {
-    const { key: value, comment } = axes[at[key]] ?? { key: "none", comment: "" };
-    return select(key, label, options, value, comment);
-  };
-  return [
-    choice("x", "x", names),
-    choice("y", view().key === "lines" ? "lines" : "up", [...names, none]),
-    choice("columns", "panels across", [...names, none]),
-  ];
-}
-
-function filterChoices() {
-  const all = ["", "all"];
-  const ofAxis = axis => {
-    const options = axes[axis].values.map(text => [text, text]);
-    return select(filterOf(axis), labelOf(axis), [all, ...options], state[filterOf(axis)] ?? "", axes[axis].comment);
-  };
-  const held = d3.union(settings.map(row => row.limit).filter(limit => limit >= 0));
-  const ofLimit = [...held].map(limit => [limits[limit][0], limits[limit][0]]);
-  const ofFlag = flags.map(flag => [flag.words, flagText(flag)]);
-  return [
-    ...several.map(ofAxis),
-    select("limit", "limit", [all, ...ofLimit], state.limit ?? ""),
-    select("flag", "flag", [all, ["none", "no warning"], ...ofFlag], state.flag ?? ""),
-  ];
-}
-
-function drawControls() {
-  const legend = make("legend", { class: "hidden" }, "picture");
-  find("choices").replaceChildren(make("fieldset", {}, legend, data.views.map(viewChoice)), ...placeChoices());
-  find("filters").replaceChildren(...filterChoices());
+/** The picture of settings, and its legend. @param {Setting[]} rows @returns {Record<string, any>} */
+function pictureOf(rows) {
+  if (!rows.length) return { chart: d3.create("p").text("No setting passes the filters.").node(), legend: [] };
+  const draw = state.view === "lines" ? drawLines : drawMap;
+  return draw(rows, axesInPlaces(), find("picture").clientWidth);
 }
 
 function drawPicture() {
   const all = filtered();
   const { chart, legend } = pictureOf(all.slice(0, MOST_DRAWN));
+  chart.classList.add(state.view);
+  chart.addEventListener("input", () => chart.classList.toggle("pointed", chart.value !== null));
   find("picture").replaceChildren(chart);
   find("legend").replaceChildren(...legend);
   find("drawn").textContent = drawnText(all.length);
-  links = new Map([...chart.querySelectorAll("a")].map(link => [link.getAttribute("href"), link]));
-  links.forEach(prepareLink);
-  const first = links.values().next().value;
-  if (!chosen() || !linkOf(chosen())) first?.setAttribute("tabindex", "0");
+  for (const text of find("marks").querySelectorAll("[data-of]")) {
+    text.hidden = !find("picture").querySelector(text.dataset.of);
+  }
+  links = linksOf(chart);
   outline();
-}
-
-/** @param {Setting[]} rows */
-function pictureOf(rows) {
-  if (!rows.length) return { chart: make("p", {}, "No setting passes the filters."), legend: [] };
-  const { key, label } = view();
-  const room = find("picture").clientWidth;
-  const drawn = key === "lines" ? drawLines(rows, places(), room) : drawMap(rows, places(), room, key);
-  drawn.chart.setAttribute("aria-label", `Throughput, ${label}`);
-  return drawn;
 }
 
 /** Which settings the picture shows, if not all. @param {number} count of those that pass the filters */
@@ -88,34 +52,32 @@ function drawnText(count) {
   return texts.join(" ");
 }
 
-/** Only the chosen cell's link is reached by Tab; the label of its mark becomes that of the link. */
-function prepareLink(link) {
-  const mark = link.firstElementChild;
-  link.setAttribute("tabindex", "-1");
-  link.setAttribute("aria-label", mark.getAttribute("aria-label").replaceAll("\n", "; "));
-  mark.removeAttribute("aria-label");
-}
-
-/** Outline the cells of the chosen finding. */
+/** Outline the settings of the chosen finding. */
 function outline() {
-  /** @type {HTMLButtonElement[]} */
-  const buttons = [...document.querySelectorAll(".findings button")].map(button => /** @type {any} */ (button));
-  const pressed = buttons.find(button => button.value === state.finding);
-  for (const button of buttons) button.setAttribute("aria-pressed", `${button === pressed}`);
-  const held = new Set(pressed ? pressed.dataset.cells.split(" ").map(Number) : []);
-  for (const row of settings)
-    linkOf(row)?.classList.toggle("shown", held.size > 0 && cellsOf(row).some(cell => held.has(cell)));
+  /** @type {Set<number>} */
+  const held = new Set();
+  for (const button of find("findings").querySelectorAll("button")) {
+    const isPressed = button.value === state.finding;
+    button.setAttribute("aria-pressed", `${isPressed}`);
+    if (isPressed) button.dataset.settings.split(" ").forEach(point => held.add(Number(point)));
+  }
+  for (const row of settings) linkOf(row)?.classList.toggle("shown", held.has(row.point));
 }
 
-/** Outline the link of the chosen setting, and let Tab reach it alone. */
+/** Outline the chosen setting in the picture, above its neighbours, and in the matrix of links. @param {Setting} row */
 function outlineChosen(row) {
-  for (const old of find("picture").querySelectorAll(".chosen, [tabindex='0']")) {
+  const link = linkOf(row);
+  outlineLink(find("picture"), link);
+  if (data.links) outlineLink(find("links"), fieldOf(row));
+  if (state.view !== "lines" && link !== document.activeElement) link?.parentNode.append(link);
+}
+
+/** Outline one link of a chart, and let Tab reach it alone, or the first one. */
+function outlineLink(box, link) {
+  for (const old of box.querySelectorAll(".chosen, [tabindex='0']")) {
     old.classList.remove("chosen");
     old.setAttribute("tabindex", "-1");
   }
-  const link = linkOf(row);
   link?.classList.add("chosen");
-  link?.setAttribute("tabindex", "0");
-  // Its outline lies above its neighbours.
-  if (view().key !== "lines" && link !== document.activeElement) link?.parentNode.append(link);
+  (link ?? box.querySelector("a"))?.setAttribute("tabindex", "0");
 }

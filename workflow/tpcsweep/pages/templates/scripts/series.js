@@ -15,23 +15,13 @@ function samplesOf(cell, nth) {
   return samples.filter(one => one.level < gap);
 }
 
-function threeDigits(value) {
-  return d3.format(".3~g")(value);
-}
-
-/** Interval and mean of a goodput. */
-function goodputMarks(about, end, high) {
-  const interval = { x1: about.warmup ?? 0, x2: end, y1: Math.max(0, about.low), y2: Math.min(high, about.high) };
+/** Warm-up, interval and mean of a goodput. */
+function goodputMarks({ warmup, low, high, mean }, end, top) {
+  const interval = { x1: warmup ?? 0, x2: end, y1: Math.max(0, low), y2: Math.min(top, high) };
   return [
-    about.low === null ? null : Plot.rect([about], { ...interval, fill: "var(--mark)", fillOpacity: 0.25 }),
-    about.mean === null ? null : Plot.ruleY([about.mean], { stroke: "var(--mark)", strokeWidth: 1.5 }),
+    low === null ? null : Plot.rect([0], { ...interval, fill: "var(--mark)", fillOpacity: 0.25 }),
+    mean === null ? null : Plot.ruleY([mean], { stroke: "var(--mark)", strokeWidth: 1.5 }),
   ];
-}
-
-function warmupMark(about, end, high) {
-  if (!about.warmup) return null;
-  const span = { x1: 0, x2: Math.min(end, about.warmup), y1: 0, y2: high };
-  return Plot.rect([about], { ...span, fill: "currentColor", fillOpacity: 0.1 });
 }
 
 /** A dashed line with its name. */
@@ -46,11 +36,12 @@ function limitMarks(limit, name) {
 function sampleMarks(held, units) {
   const all = held.flatMap(({ samples }) => samples);
   const single = held.filter(({ samples }) => samples.length === 1).flatMap(({ samples }) => samples);
-  const tip = one => `${one.label} ${threeDigits(one.value)} ${units} at ${one.time.toFixed(1)} s`;
+  const title = one => `${one.label} ${threeDigits(one.value)} ${units} at ${one.time.toFixed(1)} s`;
+  const at = { x: "time", y: "value" };
   return [
-    Plot.line(all, { x: "time", y: "value", z: "label", stroke: "label", strokeWidth: 1.7, className: "line" }),
-    Plot.dot(single, { x: "time", y: "value", stroke: "label" }),
-    Plot.tip(all, Plot.pointerX({ x: "time", y: "value", title: tip })),
+    Plot.line(all, { ...at, z: "label", stroke: "label", strokeWidth: 1.7, className: "line" }),
+    Plot.dot(single, { ...at, stroke: "label" }),
+    Plot.tip(all, Plot.pointerX({ ...at, title })),
   ];
 }
 
@@ -59,11 +50,11 @@ function seriesChart(title, held, about, end, width) {
   const isGoodput = title === "goodput";
   const limit = { goodput: about.path, CPU: about.quota }[title] ?? null;
   const { units } = held[0];
-  const values = held.flatMap(({ samples }) => samples.map(one => one.value));
-  const most = Number(d3.max(values));
+  const most = Number(d3.max(held, ({ samples }) => d3.max(samples, one => one.value)));
   const shownLimit = limit < 4 * most ? limit : 0;
   const high = 1.08 * Math.max(most, (isGoodput && about.high) || 0, shownLimit || 0) || 1;
   const color = { domain: held.map(one => one.label), range: held.map(one => one.colour) };
+  const warmup = { x1: 0, x2: Math.min(end, about.warmup), y1: 0, y2: high, fill: "currentColor", fillOpacity: 0.1 };
   const chart = plot({
     ...MARGINS,
     width,
@@ -73,7 +64,7 @@ function seriesChart(title, held, about, end, width) {
     color,
     ariaLabel: `${title} over ${end.toFixed(0)} s, at most ${threeDigits(most)} ${units}`,
     marks: [
-      warmupMark(about, end, high),
+      about.warmup ? Plot.rect([0], warmup) : null,
       isGoodput ? goodputMarks(about, end, high) : null,
       limit && limit <= high ? limitMarks(limit, isGoodput ? "path" : "quota") : null,
       sampleMarks(held, units),
@@ -86,9 +77,8 @@ function seriesChart(title, held, about, end, width) {
 /** Charts of a cell, or none without samples. @param {AboutCell} about */
 function drawSeries(cell, about, width) {
   const { points: count, step, quantities } = data.series;
-  if (!count) return [];
-  const sampled = quantities.map((quantity, nth) => ({ ...quantity, samples: samplesOf(cell, nth) }));
-  if (!sampled[0].samples.length) return [];
+  const sampled = count ? quantities.map((quantity, nth) => ({ ...quantity, samples: samplesOf(cell, nth) })) : [];
+  if (!sampled[0]?.samples.length) return [];
   const end = d3.max(sampled, ({ samples }) => d3.max(samples, one => one.time)) + step / 2;
   const held = sampled.filter(({ samples }) => samples.length);
   return d3.groups(held, one => one.chart).flatMap(([title, group]) => seriesChart(title, group, about, end, width));

@@ -1,80 +1,61 @@
 "use strict";
-// The data of the page, and its settings: each is a cell with all its repetitions.
+// The data of the page, and its settings: each is all its repetitions as one.
 
 /** @type {PageData} */
 const data = JSON.parse(document.getElementById("data").textContent);
-const { axes, cells, points, flags, limits } = data;
+const { axes, cells, points, flags, limits, repetitions } = data;
 
-const sizes = axes.map(axis => axis.values.length);
-const repeated = axes.findIndex(axis => axis.repetition); // -1 without repetitions
-const several = d3.range(axes.length).filter(axis => sizes[axis] > 1 && axis !== repeated);
-
-const pointSizes = sizes.map((size, axis) => (axis === repeated ? 1 : size));
-const cellStrides = strides(sizes);
-const pointStrides = strides(pointSizes);
-
-/** Distances of neighbours along each axis in a flattened grid. @param {number[]} shape */
-function strides(shape) {
-  return shape.map((_, axis) => shape.slice(axis + 1).reduce((product, size) => product * size, 1));
+function find(id) {
+  return /** @type {any} */ (document.getElementById(id));
 }
 
-/** @param {number[]} at place on each axis @param {number[]} distances of neighbours on each axis */
-function flattened(at, distances) {
-  return d3.sum(at, (place, axis) => place * distances[axis]);
-}
-
-/** The value of a number's text; numbers are rounded in texts only. @param {string | null} text */
+/** The value of a number's text; numbers are rounded in texts only. @param {string | null | undefined} text */
 function amount(text) {
-  if (text === null) return null;
+  if (text === null || text === undefined) return null;
   const exponent = sign => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(sign)];
   return Number(text.replace("×10", "e").replace(/[⁻⁰¹²³⁴-⁹]/g, exponent));
 }
 
 /** @typedef {ReturnType<typeof settingOf>} Setting */
 
-/** @param {number} point */
-function settingOf(point) {
-  const at = pointStrides.map((distance, axis) => Math.floor(point / distance) % pointSizes[axis]);
+/** @param {number[]} at place on each axis @param {number} point */
+function settingOf(at, point) {
   return {
     point,
     at,
-    address: several.map(axis => axes[axis].values[at[axis]]).join(","),
+    address: axes.map((axis, nth) => axis.values[at[nth]]).join(","),
     mean: amount(points.value[point]),
     low: amount(points.low[point]),
     high: amount(points.high[point]),
     path: amount(points.path[point]),
     quota: amount(points.quota[point]),
-    fitted: points.fitted ? amount(points.fitted[point]) : null,
-    ratio: points.ratio ? amount(points.ratio[point]) : null,
+    fitted: amount(points.fitted?.[point]),
+    ratio: amount(points.ratio?.[point]),
     limit: points.limit[point],
+    second: points.second[point],
     grade: points.grade[point],
     state: points.state[point],
+    flags: points.flags.sets[points.flags.at[point]],
   };
 }
 
-const grid = d3.range(points.value.length).map(settingOf);
-const settings = grid.filter(isInside);
+/** Places on the axes of every point, in the order of the columns of points. */
+const places = axes.reduce(
+  (all, { values }) => d3.cross(all, d3.range(values.length), (at, place) => [...at, place]),
+  /** @type {number[][]} */ ([[]]),
+);
+const grid = places.map(settingOf);
+const settings = grid.filter(row => row.state < data.states.length - 1); // the last state is outside of the sweep
 const byAddress = new Map(settings.map(row => [row.address, row]));
 const highest = d3.max(grid, row => Math.max(row.mean ?? 0, row.fitted ?? 0)) || 1; // a scale needs a length
 
-/** Whether a setting is part of the sweep; the last state says that it is not. */
-function isInside(row) {
-  return row.state < data.states.length - 1;
-}
-
 /** Number of a setting's cell in the columns of cells. */
 function cellOf(row, repetition) {
-  const at = row.at.map((place, axis) => (axis === repeated ? repetition : place));
-  return flattened(at, cellStrides);
+  return row.point * repetitions.length + repetition;
 }
 
 function cellsOf(row) {
-  return d3.range(repeated < 0 ? 1 : sizes[repeated]).map(repetition => cellOf(row, repetition));
-}
-
-function flagsOf(row) {
-  if (row.grade === 0) return [];
-  return flags.filter(flag => cellsOf(row).some(cell => cells.flags[cell] & flag.mask));
+  return repetitions.map((_, repetition) => cellOf(row, repetition));
 }
 
 function isDoubtful(row) {
@@ -92,34 +73,35 @@ function labelOf(axis) {
   return axis < 0 ? null : axes[axis].label;
 }
 
-function named(row) {
-  return several.map(axis => `${labelOf(axis)} ${valueOf(row, axis)}`).join(", ");
+/** The values of a setting on some axes, with their names. @param {number[]} some places of axes */
+function named(row, some = d3.range(axes.length)) {
+  return some.map(axis => `${labelOf(axis)} ${valueOf(row, axis)}`).join(", ");
 }
 
-/** Both ends of an interval, or "" if it is unknown or a single number. @param {string} low @param {string} high */
-function between(low, high) {
-  if (low === null || high === null || low === high) return "";
-  return `${amount(low) < 0 ? "0" : low} to ${high}`;
+/** Mean throughput, or why there is none. */
+function rateOf(row) {
+  return points.value[row.point] ?? data.states[row.state];
 }
 
-function intervalOf(row) {
-  return between(points.low[row.point], points.high[row.point]);
+/** Both ends of an interval, or "" if it is unknown or a single number. @param {Rates} rates */
+function intervalOf({ low, high }, at) {
+  return low[at] === null || high[at] === null || low[at] === high[at] ? "" : `${low[at]} to ${high[at]}`;
 }
 
-function flagText(flag) {
-  return `${flag.grade}: ${flag.words}`;
+/** @param {number} limit its place */
+function limitColour(limit) {
+  return isDark() ? limits[limit].on_dark : limits[limit].colour;
 }
 
 /** Lines about a setting, for a tip and for a screen reader. */
 function describe(row) {
-  const mean = points.value[row.point];
-  const interval = intervalOf(row);
+  const interval = intervalOf(points, row.point);
   const lines = [
     named(row),
-    mean === null ? data.states[row.state] : `${mean} Gbit/s${interval && ` (${interval})`}`,
-    row.limit >= 0 ? `limited by ${limits[row.limit][0]}` : "",
+    row.mean === null ? rateOf(row) : `${rateOf(row)} Gbit/s${interval && ` (${interval})`}`,
+    row.limit >= 0 ? `limited by ${limits[row.limit].name}` : "",
     row.fitted !== null ? `fitted ${points.fitted[row.point]} Gbit/s` : "",
-    ...flagsOf(row).map(flagText),
+    ...row.flags.map(({ flag, share }) => `${flags[flag].grade}: ${flags[flag].words}${share}`),
   ];
   return lines.filter(Boolean).join("\n");
 }

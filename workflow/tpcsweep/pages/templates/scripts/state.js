@@ -1,8 +1,9 @@
 // What the page shows, as the part of its address after #, so that every view and every cell has a link.
 
 const ROWS = 100; // of the table, at first
+const PLACES = ["x", "y", "columns"]; // of axes in the picture; panels of all others are in rows
 
-/** @type {Record<string, string>} */
+/** @type {Record<string, any>} */
 let state = {};
 
 /** What is drawn again after a change of that part of the state alone. */
@@ -10,17 +11,16 @@ const PARTS = { cell: openCell, repetition: openCell, sort: drawTable, rows: dra
 
 function readState() {
   const address = location.hash.slice(1).replaceAll("+", "%2B");
-  state = Object.fromEntries(new URLSearchParams(address));
+  state = { ...data.start, ...Object.fromEntries(new URLSearchParams(address)) };
+  if (!(state.view in data.views)) state.view = data.start.view;
 }
 
-/** Change the state, and draw what shows it; null and "" remove a part. @param {Record<string, any>} changes */
+/** Change the state, and draw what shows it; null and "" reset a part. @param {Record<string, any>} changes */
 function go(changes) {
-  for (const [key, value] of Object.entries(changes)) {
-    if (value === null || value === "") delete state[key];
-    else state[key] = `${value}`;
-  }
-  const parts = Object.entries(state).map(([key, value]) => `${key}=${encoded(value)}`);
-  history.replaceState(null, "", `#${parts.join("&")}`);
+  for (const [key, value] of Object.entries(changes)) state[key] = value || data.start[key];
+  const chosenParts = Object.entries(state).filter(([key, value]) => value !== data.start[key]);
+  const texts = chosenParts.map(([key, value]) => `${key}=${encoded(`${value}`)}`);
+  history.replaceState(null, "", `#${texts.join("&")}`);
   const [part, ...others] = new Set(Object.keys(changes).map(key => PARTS[key] ?? drawAll));
   if (others.length) drawAll();
   else part();
@@ -35,21 +35,29 @@ function linkTo(row) {
   return `#cell=${encoded(row.address)}`;
 }
 
-/** @typedef {ReturnType<typeof places>} Places */
-
-/** The axes that are across, up or lines, and in columns of panels, or -1; panels of all others are in rows. */
-function places() {
-  const placed = key => (key in state ? axisOf(state[key]) : data[key]);
-  const [x, y, columns] = ["x", "y", "columns"].map(placed);
-  return { x, y, columns, rest: several.filter(axis => ![x, y, columns].includes(axis)) };
+/** Show the state in the forms. */
+function fillForms() {
+  for (const box of [...find("choices").elements, ...find("filters").elements]) {
+    if (box.type === "radio") box.checked = box.value === state[box.name];
+    else box.value = state[box.name] ?? "";
+  }
 }
 
-function axisOf(key) {
-  return axes.findIndex((axis, at) => axis.key === key && several.includes(at));
+/** A choice in a form changes the part of the state with its name. An axis has one place. @param {Event} event */
+function choose({ target }) {
+  const { name, value } = /** @type {HTMLSelectElement} */ (target);
+  const other = PLACES.includes(name) && PLACES.find(place => place !== name && state[place] === value);
+  if (!other || value === "none") go({ [name]: value });
+  else if (other === "x" && state[name] === "none") go({ [name]: value, x: axes.find(({ key }) => key !== value).key });
+  else go({ [name]: value, [other]: state[name] });
 }
 
-function view() {
-  return data.views.find(one => one.key === state.view) ?? data.views[0];
+/** @typedef {ReturnType<typeof axesInPlaces>} AxesInPlaces */
+
+/** The axes that are across, up or lines, and in columns of panels, or -1, and all others. */
+function axesInPlaces() {
+  const [x, y, columns] = PLACES.map(place => axes.findIndex(({ key }) => key === state[place]));
+  return { x, y, columns, rest: d3.range(axes.length).filter(axis => ![x, y, columns].includes(axis)) };
 }
 
 /** The chosen setting: at first one without a warning that is within 2 % of the highest throughput. */
@@ -58,20 +66,15 @@ function chosen() {
   return byAddress.get(state.cell) ?? d3.greatest(settings, worth);
 }
 
-/** The settings that pass the filters. */
+/** The settings that pass the filters, each of which is a part of the state. */
 function filtered() {
-  const held = several.filter(axis => filterOf(axis) in state);
-  const flag = flags.find(one => one.words === state.flag);
-  const passes = row => (flag ? flagsOf(row).includes(flag) : !isDoubtful(row));
+  const wanted = flags.findIndex(({ words }) => words === state.flag);
+  const passes = row => (wanted < 0 ? !isDoubtful(row) : row.flags.some(({ flag }) => flag === wanted));
+  const wantedOn = axis => state[`only.${axes[axis].key}`];
   return settings.filter(
     row =>
-      held.every(axis => valueOf(row, axis) === state[filterOf(axis)]) &&
-      (!state.limit || limits[row.limit]?.[0] === state.limit) &&
+      row.at.every((_, axis) => !wantedOn(axis) || wantedOn(axis) === valueOf(row, axis)) &&
+      (!state.limit || limits[row.limit]?.name === state.limit) &&
       (!state.flag || passes(row)),
   );
-}
-
-/** Part of the state that filters by an axis. */
-function filterOf(axis) {
-  return `only.${axes[axis].key}`;
 }

@@ -3,7 +3,8 @@
 
 The job connects through `relay` (an exec into this container). The hub numbers its messages and keeps them until the
 job confirms them, so a dropped connection loses nothing; it executes a repeated request once. Without a job for some
-time the hub ends, and with it the deployment's Job and all objects that the Job owns.
+time the hub ends, and with it the deployment's Job and all objects that the Job owns. It ends a cell at its `max_time`
+or when its files are done, whether the job is in reach or not.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY
 """
@@ -24,6 +25,7 @@ from tpcsweep.deploying.xrootd.server_config import parts_of
 from tpcsweep.measuring import provenance
 from tpcsweep.measuring.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import server_container
+from tpcsweep.testbeds.kubernetes.pod.ending import Ending
 from tpcsweep.testbeds.kubernetes.pod.messages import (
     LONGEST,
     Ask,
@@ -43,6 +45,8 @@ PINGS = 5
 READY_SECONDS = 60.0
 POLL = 0.02
 CLIENT = "client"
+LAST = ("finished", "exhausted")
+"""Events of the client after which no transfer begins."""
 
 
 def client_agent(client: Target, say: Callable[..., None]) -> Ask:
@@ -95,13 +99,19 @@ class Hub:
         self._done: set[int] = set()
         self._client: Container
         self._destinations: list[str] = []
+        self._idle = asyncio.Event()  # whether the client has no streams
+        self._idle.set()
+        self.ending = Ending(self._unwatch, self._stop_client, self._present)
         self._verbs: Verbs = {
+            "begin": self.ending.begin,
+            "unwatch": partial(self.ending.step, 0),
+            "present": partial(self.ending.step, 2),
             "clock": time.monotonic,
             "connect": self.connect,
             "synchronise": self.synchronise,
             "tell": self.tell,
             "ready": self.ready,
-            "client": lambda line: self._client.connections[0].sendall(line.encode()),
+            "client": self.client,
         }
 
     async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -179,6 +189,34 @@ class Hub:
         for probe in serving.probes(redirector, origins, get):
             await asyncio.to_thread(serving.wait_for, probe, READY_SECONDS)
 
+    async def client(self, line: str) -> None:
+        """Pass on a request to the client; a stop ends the cell, and is answered when no transfer runs."""
+        request = json.loads(line)
+        if "stop" in request:
+            await self.ending.step(1)
+            self.outbox.say(client={"event": "stopped"})
+            return
+        if "run" in request:
+            self._idle.clear()
+        self._send(request)
+
+    def _send(self, request: dict[str, Any]) -> None:
+        self._client.connections[0].sendall(json.dumps(request).encode() + b"\n")
+
+    async def _unwatch(self) -> float:
+        """Have every agent look a last time, whose samples come before its answer; return the time before."""
+        before = time.monotonic()
+        await self.tell(list(self.agents), "unwatch", {})
+        return before
+
+    async def _stop_client(self) -> None:
+        if not self._idle.is_set():
+            self._send({"stop": {}})
+        await self._idle.wait()
+
+    async def _present(self) -> dict[str, Any]:
+        return await self.tell(self._destinations, "present", {})
+
     async def _listen_to_client(self) -> None:
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)
         last: asyncio.Task[None] | None = None
@@ -186,6 +224,7 @@ class Hub:
             last = asyncio.create_task(self._pass_on(json.loads(line), last))
         if last:
             await last
+        self._idle.set()
         self.outbox.say(gone=CLIENT)
 
     async def _pass_on(self, event: dict[str, Any], before: asyncio.Task[None] | None) -> None:
@@ -198,7 +237,12 @@ class Hub:
                 event["arrival"] = [name, *arrival]
         if before:
             await before
+        if event["event"] == "stopped":
+            self._idle.set()
+            return
         self.outbox.say(client=event)
+        if event["event"] in LAST:
+            self.ending.end()
 
 
 async def _behind(ask: Ask) -> float:

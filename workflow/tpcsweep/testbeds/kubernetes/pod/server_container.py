@@ -4,14 +4,11 @@
 The reader of the counters then shares neither the container's cgroup nor its processes.
 """
 
-import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -19,9 +16,6 @@ from tpcsweep.deploying.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.testbeds.kubernetes.pod import pod_files
 
 POLL = 0.05
-WHOLE = "..data"
-"""A link in a kubelet's mount to a folder with all files; their own names appear later, one by one (kubernetes,
-pkg/volume/util/atomic_writer.go)."""
 
 
 def end_on_term() -> None:
@@ -31,24 +25,10 @@ def end_on_term() -> None:
 
 def credentials() -> Path:
     """Wait for the credentials, and return a folder with them as servers and tools need them."""
-    while not all(
-        (folder / WHOLE / pod_files.COMPLETE).exists()
-        for folder in (pod_files.CREDENTIALS, pod_files.CONFIGURATION)
-    ):
+    while not pod_files.PRIVATE.exists():
         if pod_files.ENDED.exists():
             raise SystemExit("nobody has come to use this pod")
         time.sleep(POLL)
-    if pod_files.PRIVATE.exists():
-        return pod_files.PRIVATE
-    beside = Path(tempfile.mkdtemp(dir=pod_files.STATE))
-    for path in (pod_files.CREDENTIALS / WHOLE).iterdir():
-        if path.is_file():
-            target = beside / path.name.replace(pod_files.SLASH, "/")
-            target.parent.mkdir(mode=0o700, exist_ok=True)
-            shutil.copyfile(path, target)
-            target.chmod(0o400)
-    with contextlib.suppress(OSError):  # the other container of the pod was first
-        beside.rename(pod_files.PRIVATE)
     return pod_files.PRIVATE
 
 

@@ -55,7 +55,7 @@ class ServerPrograms:
         self._run("xrootd")
 
     def _run(self, program: str) -> None:
-        command = [*in_image(self._release).command(program), "-c", str(CONFIGURATION / f"{self._name}.cfg")]
+        command = [*in_image(self._release).command(program), "-c", str(CONFIGURATION)]
         how = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE if program == "cmsd" else None}
         process = processes.start(command, processes.full_environment(), cwd=STATE, **how)
         self._running[program] = process

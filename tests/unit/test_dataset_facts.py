@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts of a dataset on its page: the order of blocks, and parameters that all cells share."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from tpcsweep.data.opening import load
+from tpcsweep.pages.dataset_facts import dataset_facts
+
+from tests.support.blocks import made_up, written
+
+ORDERS = (["stock", "fq"], ["fq", "stock"])
+
+
+@pytest.fixture
+def blocks(tmp_path: Path) -> xr.Dataset:
+    """Two blocks of two settings, one cell after another; the first cell of the second block was not measured."""
+    summary = load(written(tmp_path, made_up({"stock": 0.0, "fq": 0.3}, 2, seed=1)))
+    never = np.full(summary["throughput"].shape, np.datetime64("NaT", "ns"))
+    started, count = summary["throughput"].copy(data=never), 0
+    for block, order in zip(summary["repetition"].values, ORDERS, strict=True):
+        for value in order:
+            cells = started.loc[{"tuning": value, "repetition": block}]
+            minutes = np.arange(count, count + cells.size).reshape(cells.shape).astype("timedelta64[m]")
+            started.loc[{"tuning": value, "repetition": block}] = np.datetime64("2026-11-30", "ns") + minutes
+            count += cells.size
+    started.loc[{"tuning": "fq", "repetition": 2}][0, 0] = np.datetime64("NaT", "ns")
+    return summary.assign(started=started)
+
+
+def test_the_order_of_blocks_is_that_of_their_first_cells(blocks: xr.Dataset) -> None:
+    facts = dict(dataset_facts(blocks)["facts"])
+    assert facts["order of blocks"] == "1: stock, fq; 2: fq, stock"
+    del blocks.attrs["order"]
+    assert "order of blocks" not in dict(dataset_facts(blocks)["facts"])
+
+
+def test_parameters_that_the_head_lacks_are_listed(blocks: xr.Dataset) -> None:
+    made = dataset_facts(
+        blocks.assign_coords(encryption="usual", checksum="adler32", tool="curl", pair="only")
+    )
+    others = dict(made["facts"])["other settings"].split(", ")
+    assert {"encryption as usual for the tool", "checksum adler32"} <= {*others}
+    assert not any(text.startswith(("tool ", "pair ")) for text in others)
+    assert "tool curl" in made["settings"]

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rate limits in the queueing disciplines of recorded hosts, and how much of them measured cells fill.
+
+Sources: tc-tbf(8) and tc-cake(8), whose rate is that of an interface; tc-fq(8), whose maxrate is that of each flow.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.data.made_with import HOSTS
+
+THIS_MACHINE = "local"
+"""Name of the measuring machine in the records of all testbeds; third-party copies do not pass it."""
+_RATE = re.compile(r"\b(tbf rate|cake bandwidth|fq .*?maxrate) (\d+(?:\.\d+)?)([KMGT]?)bit")
+_FACTORS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
+
+
+class HostRate(NamedTuple):
+    """A rate limit on an interface of a host."""
+
+    host: str
+    interface: str
+    kind: str
+    """Queueing discipline."""
+    rate: float
+    """Gbit/s of the interface, or of each flow."""
+
+    @property
+    def of_flow(self) -> bool:
+        return self.kind == "fq"
+
+
+def shares_of_rates(summary: xr.Dataset) -> Mapping[HostRate, xr.DataArray]:
+    """Return the throughput of cells over each rate limit of a host; NaN for cells that were measured without it."""
+    if "provenance_record" not in summary:
+        return {}
+    places: dict[HostRate, list[int]] = defaultdict(list)
+    for place, text in enumerate(summary["provenance_record"].values.tolist()):
+        for limit in _rates(json.loads(text).get(HOSTS) or {}):
+            places[limit].append(place)
+    streams, connections = (summary.coords.get(name, 1) for name in ("streams", "tcp_streams"))
+    flows = streams * connections
+    return {
+        limit: (summary["throughput"] / (limit.rate * flows if limit.of_flow else limit.rate)).where(
+            np.isin(summary["provenance"], known)
+        )
+        for limit, known in places.items()
+    }
+
+
+def _rates(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[HostRate]:
+    for host, state in hosts.items():
+        for interface, settings in state.get("interfaces", {}).items() if host != THIS_MACHINE else ():
+            for words, number, unit in _RATE.findall(settings.get("qdisc", "")):
+                yield HostRate(host, interface, words.split()[0], float(number) * _FACTORS[unit])

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links to single cells of a page: the part of its address after # that opens one; pure functions."""
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from tpcsweep.sweeps.parameters import name_text, value_text
+from tpcsweep.sweeps.sweep import REPETITION
+
+
+class CellLink(NamedTuple):
+    words: str
+    href: str
+
+
+def cell_links(summary: xr.Dataset, which: NDArray[np.bool_]) -> list[CellLink]:
+    """Return a link to each of some cells, in the order of the grid; `which` has the dimensions of `throughput`."""
+    sizes = summary["throughput"].sizes
+    several = [str(name) for name, size in sizes.items() if size > 1 and name != REPETITION]
+    return [
+        _cell_link(summary, dict(zip(map(str, sizes), place, strict=True)), several)
+        for place in zip(*np.nonzero(which), strict=True)
+    ]
+
+
+def _cell_link(summary: xr.Dataset, place: dict[str, int], several: list[str]) -> CellLink:
+    texts = {name: value_text(name, summary[name].values[place[name]]) for name in (*several, REPETITION)}
+    repeated = summary.sizes[REPETITION] > 1
+    named = [*several, *([REPETITION] if repeated else [])]
+    address = quote(",".join(texts[name] for name in several), safe=",")
+    words = ", ".join(f"{name_text(name)} {texts[name]}" for name in named)
+    return CellLink(words, f"#cell={address}" + f"&repetition={quote(texts[REPETITION])}" * repeated)

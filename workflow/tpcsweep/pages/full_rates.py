@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rate limits of recorded hosts that settings fill, even if clocks and counters of cells show another limit."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from tpcsweep.common.numbers import between, counted, short
+from tpcsweep.data.host_rates import shares_of_rates
+from tpcsweep.data.labels import STATUS
+from tpcsweep.sweeps.sweep import REPETITION
+
+RAISE = "Only a higher rate there raises it."
+_FULL = 0.9  # share of a rate limit from which it counts as full
+
+
+class FullRate(NamedTuple):
+    words: str
+    """The limit, such as "A rate limit on dtn1's ens1 (tbf, 10 Gbit/s)"."""
+    shares: NDArray[np.float64]
+    """Throughput of each setting over the limit, in the median of repetitions; NaN for settings that do not fill it."""
+
+    @property
+    def settings(self) -> NDArray[np.bool_]:
+        return np.isfinite(self.shares)
+
+    def in_settings(self, held: NDArray[np.bool_]) -> str:
+        """Return the sentence on some of the settings; "" if none of them fills the limit."""
+        full = self.settings & held
+        if not full.any():
+            return ""
+        ends = between(100 * float(self.shares[full].min()), 100 * float(self.shares[full].max()))
+        return f"{self.words} is full in {counted(int(full.sum()), 'setting')}: throughput is {ends} % of it."
+
+
+def full_rates(summary: xr.Dataset) -> list[FullRate]:
+    """Return the limits that settings of a dataset fill."""
+    found = []
+    for limit, cells in shares_of_rates(summary).items():
+        known = cells.where(summary["status"] == STATUS.index("ok")).median(REPETITION).values.ravel()
+        shares = np.where((known >= _FULL) & (known <= 2 - _FULL), known, np.nan)
+        if np.isfinite(shares).any():
+            rate = f"{limit.kind}, {short(limit.rate)} Gbit/s{' for each flow' * limit.of_flow}"
+            found.append(FullRate(f"A rate limit on {limit.host}'s {limit.interface} ({rate})", shares))
+    return found
+
+
+def lines_of_settings(full: Sequence[FullRate], count: int) -> list[str]:
+    """Return a line for each of `count` settings that fills a limit, and "" for others."""
+    lines = [""] * count
+    for limit in full:
+        for at in np.flatnonzero(limit.settings):
+            share = short(100 * limit.shares[at])
+            lines[at] = f"{limit.words} is full: throughput is {share} % of it. {RAISE}"
+    return lines

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings that all cells of a dataset share, for one line of its page."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.data.labels import ENDPOINTS
+from tpcsweep.data.pair_rtts import ends_text, pair_rtt_text
+from tpcsweep.sweeps.parameters import Parameters, name_text, value_text
+
+_SETTINGS = {
+    "bandwidth": "path {}",
+    "rtt": "RTT {}",
+    "origins": "origins per side: {}",
+    "cores": "cores per side: {}",
+    "streams": "streams {}",
+    "tcp_buffer": "TCP buffer {}",
+    "file_size": "files of {}",
+    "tool": "tool {}",
+    "copy_mode": "{} mode",
+    "mtu": "MTU {}",
+    "congestion_control": "congestion control {}",
+}
+"""Settings in the page's first lines, with their words."""
+_USUAL = "as usual for the tool"
+_ONLY = "only"  # the pair, and the sites, of a testbed that has one of them
+
+
+def shared_settings(summary: xr.Dataset) -> list[str]:
+    """Return the settings that all cells share and the length of cells, for one line; axes name the others."""
+    fixed = [
+        _rtt(summary) if name == "rtt" else words.format(value_text(name, summary[name].item()))
+        for name, words in _SETTINGS.items()
+        if name in summary.coords and summary[name].size == 1
+    ]
+    fixed = [text for text in fixed if text]
+    lengths = summary["duration"].values if "duration" in summary else np.array([])
+    if not np.isfinite(lengths).any():
+        return fixed
+    return [*fixed, f"cells of {ends_text(lengths)} s"]
+
+
+def other_settings(summary: xr.Dataset) -> str:
+    """Return the parameters that all cells share and `shared_settings` lacks, such as the encryption."""
+    known = {str(name): values for name, values in summary.coords.items() if name in Parameters.model_fields}
+    texts = {
+        name: value_text(name, values.item())
+        for name, values in known.items()
+        if name not in _SETTINGS and not values.ndim and values.item() != _ONLY
+    }
+    return ", ".join(
+        f"{name_text(name)} {_USUAL if text == 'usual' else text}" for name, text in texts.items() if text
+    )
+
+
+def _rtt(summary: xr.Dataset) -> str:
+    """Return the RTT that all cells share, or those of the pairs of endpoints, to which nothing adds an RTT; or ""."""
+    if of_pairs := pair_rtt_text(summary):
+        return f"RTT not set; {of_pairs}"
+    rtt, is_added = float(summary["rtt"].item()), summary.attrs["testbed_kind"] != ENDPOINTS
+    return f"RTT {value_text('rtt', rtt)}" if math.isfinite(rtt) and (rtt or is_added) else ""
