@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An outsider, who opens a page, tries whatever is on it, and notes all that looks broken."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -101,9 +102,12 @@ class Outsider:
         form = self.page.locator("#plan")
         if not form.count():
             return
-        for target, rtt in [(target, rtt) for target in TARGETS for rtt in RTTS]:
+        field = form.locator("[name=rtt]")
+        rtts = [] if field.get_attribute("type") == "hidden" else RTTS  # hidden where no RTT is declared
+        for target, rtt in itertools.product(TARGETS, rtts or [""]):
             form.locator("[name=target]").fill(target)
-            form.locator("[name=rtt]").fill(rtt)
+            if rtts:
+                field.fill(rtt)
             for other in form.locator("select").all():
                 other.select_option(index=len(target) % other.locator("option").count())
             if not self.page.locator("#planned").inner_text():
