@@ -169,7 +169,7 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
     """Also one that was reset: its request can still be read and carried out."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         held = [server]
-        programs: Any = mock.Mock(copying=lambda: 0)
+        programs: Any = mock.Mock(copies=list)
         programs.tcp_sockets = lambda: {os.fstat(each.fileno()).st_ino for each in held}
         counters = Network("source", programs, server.getsockname()[1], ())
         assert counters.unfinished() == 0

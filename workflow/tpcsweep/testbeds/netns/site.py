@@ -2,7 +2,9 @@
 """The site of a deployment in network namespaces: endpoints, client, files and counters."""
 
 import contextlib
+import itertools
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -79,7 +81,7 @@ class Counters:
                 drops,
             )
         }
-        self._origins = {}
+        self._origins, self._servers = dict[str, Network](), list[Programs]()
         measured = [emulator, client, *redirectors]
         for target, side, other in (("source", source, destination), ("destination", destination, source)):
             for origin in side.origins:
@@ -87,7 +89,8 @@ class Counters:
                 watch = partial(Network, target, server, origin.ports.server, other.addresses)
                 self._origins[origin.name] = network = inside(origin.name, watch)
                 self.targets[origin.name] = Target(server, network)
-                measured.append(server)
+                self._servers.append(server)
+        measured += self._servers
         self.targets["client"] = Target(client, *redirectors)
         # Last, because it sometimes takes half a millisecond.
         ours = lambda: sum(each.used for each in measured) + time.process_time()  # noqa: E731
@@ -96,6 +99,12 @@ class Counters:
     def unfinished(self) -> dict[str, int]:
         counts = {name: origin.unfinished() for name, origin in self._origins.items()}
         return {name: count for name, count in counts.items() if count}
+
+    def end_copies(self) -> None:
+        """Kill the programs of copies by the root protocol."""
+        for copy in itertools.chain.from_iterable(server.copies() for server in self._servers):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(copy, signal.SIGKILL)
 
     def forget_reset(self) -> bool:
         """Ignore the reset connections of every origin; return whether no unfinished connection remains."""
@@ -179,8 +188,8 @@ class NetnsSite(ServerSite):
     def settle(self) -> None:
         """End copies that continue after the client has stopped, and remove arrived files.
 
-        Cutting a server's connections ends its copies at once. Raises BrokenError if none ends for SETTLE_SECONDS, and
-        one is open or the servers do not answer.
+        Cutting a server's connections ends its copies by HTTP at once. Raises BrokenError if none ends for
+        SETTLE_SECONDS, and one is open or the servers do not answer.
         """
         serving.settle(self.counters.unfinished, SETTLE_SECONDS, self._forget_reset, self._cut)
         self.arrivals.clear(READY_FILE)
@@ -198,6 +207,12 @@ class NetnsSite(ServerSite):
         raise BrokenError(f"{', '.join(busy)}: {what}")
 
     def _cut(self) -> None:
+        """Cut connections across the path, and end copies by the root protocol.
+
+        XRootD ends most of these itself when their client is gone. One that is about to connect then goes on, and waits
+        for the next of its connection windows, up to 120 s (XRD_CONNECTIONWINDOW in xrdcp(1)).
+        """
+        self.counters.end_copies()
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             for origin in self.sides[side].origins:
                 across = f"dst {topology.LAN[other]} or dst {topology.CLIENT}"

@@ -127,16 +127,17 @@ class Programs(Part):
         """Return the inode numbers of the processes' TCP sockets. Raises PermissionError."""
         return tcp_sockets(self._proc, self._pids())
 
-    def copying(self) -> int:
-        """Count the programs that xrootd runs, one for each copy between `root://` servers (`ofs.tpc pgm`)."""
-        names, parents = dict[int, str](), list[int]()
+    def copies(self) -> list[int]:
+        """Return the ids of programs that xrootd runs, one for each copy between `root://` servers (`ofs.tpc pgm`)."""
+        names, parents = dict[int, str](), dict[int, int]()
         for pid in self._pids():
             with suppress(FileNotFoundError, ProcessLookupError):
                 name, _, fields = Path(f"{self._proc}/{pid}/stat").read_text().rpartition(") ")
                 names[pid] = name.partition("(")[2]
                 state, parent, *_ = fields.split()
-                parents += [int(parent)] * (state != "Z")
-        return [names.get(parent) for parent in parents].count("xrootd")
+                if state != "Z":
+                    parents[pid] = int(parent)
+        return [pid for pid, parent in parents.items() if names.get(parent) == "xrootd"]
 
 
 AGGREGATES: Mapping[str, Callable[..., float]] = {"sum": sum, "mean": fmean, "min": min, "max": max}
@@ -211,7 +212,7 @@ class Network(Part):
         """
         held = self._programs.tcp_sockets() - self._forgotten
         unfinished = self._sockets.unfinished(self._port, held) + len(self.connections())
-        return unfinished + self._programs.copying()
+        return unfinished + len(self._programs.copies())
 
     def forget_reset(self) -> None:
         """Stop counting the reset connections that the server holds now."""
