@@ -22,7 +22,7 @@ def test_the_next_run_restores_hosts_after_kill_9(tmp_path: Path, monkeypatch: p
         "fast": f"echo 60 >{place}; {CAP} 60mbit; done",
     }
     restore = f"echo restored >>{tmp_path}/times; rm -f {place}"
-    tuning = {"values": values, "verify": f"cat {place}", "restore": restore}
+    tuning = {"values": values, "verify": f"cat {place} || echo stock", "restore": restore}
     testbed.write_text(yaml.safe_dump({"kind": "netns", "settings": {"tuning": tuning}}))
     sweep = Sweep(tmp_path).define(
         parameters=CELL | {"tuning": ["slow", "fast"]},
@@ -42,6 +42,7 @@ def test_the_next_run_restores_hosts_after_kill_9(tmp_path: Path, monkeypatch: p
     done = finished(command)
     assert done.returncode == 0, done.stdout
     assert "restored after a run that was killed: tuning" in done.stdout
+    assert "hosts after tuning: restored; verify printed the same as before\n" in done.stdout
     assert not place.exists()
     assert len((tmp_path / "times").read_text().split()) == 5
     cells = [json.loads(file.read_bytes()) for file in sweep.cells()]

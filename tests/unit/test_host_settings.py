@@ -17,6 +17,7 @@ from tpcsweep.common import processes
 from tpcsweep.data import folding
 from tpcsweep.running import host_settings, runner
 from tpcsweep.running.host_settings import SettingError, without_secrets
+from tpcsweep.running.status import current_contents, restoration_lines
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
 
@@ -114,6 +115,7 @@ def test_commands_run_around_the_cells_of_a_deployment(run: Run, tmp_path: Path)
                 "command": "echo fq >state",
                 "restore": "rm state",
                 "verified": "fq\n",
+                "restored": "as before",
             }
         }
     ] * 2
@@ -121,9 +123,9 @@ def test_commands_run_around_the_cells_of_a_deployment(run: Run, tmp_path: Path)
     log = (tmp_path / "logs/commands.log").read_text()
     assert [log.count(part) for part in ("echo fq >state", "cat state", "rm state", "exit code 0")] == [
         1,
-        3,
-        1,
         5,
+        1,
+        7,
     ]
     assert "HOME=" in log
     assert "secret" not in log
@@ -201,6 +203,41 @@ def test_cells_of_a_failing_command_are_not_measured(run: Run, changed: Any, rea
         ("not_measured", f"settings.tuning.{reason.format(command)}")
     }
     assert Path("restored").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "restored"),
+    [
+        ({"verify": "cat state || echo none"}, {"restored": "as before"}),
+        ({"verify": "cat state || echo none", "restore": "sleep 0.5; rm state &"}, {"restored": "as before"}),
+        (
+            {"verify": "cat state || echo none", "restore": "true"},
+            {"restored": "another state", "before": "none\n", "after": "fq\n"},
+        ),
+        ({}, {"restored": "not compared"}),
+        (
+            {"verify": "cat state || echo none", "restore": "test -e again || ! touch again && rm state"},
+            {"restored": "as before"},
+        ),
+    ],
+)
+def test_cells_record_how_their_deployment_left_the_hosts(
+    run: Run, changed: dict[str, Any], restored: dict[str, str]
+) -> None:
+    """Case two restores later than its command ends, and the last one needs a second attempt."""
+    cells = run(settle="1 s", **changed)
+    for cell in cells:
+        record = cell["provenance"]["settings"]["tuning"]
+        assert {name: record[name] for name in ("restored", "before", "after") if name in record} == restored
+
+
+def test_cells_record_that_hosts_were_not_restored(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="restore"):
+        run(restore="false", verify="cat state || echo none")
+    found = study(tmp_path, setting(restore="false"), tuning="fq")
+    records = [content.provenance["settings"]["tuning"] for _, content in current_contents(found) if content]
+    assert [record["restored"] for record in records] == ["failed", "failed"]
+    assert restoration_lines(found) == ["hosts after tuning: not restored, because restore failed"]
 
 
 def test_hosts_are_restored_if_the_job_is_interrupted(run: Run) -> None:

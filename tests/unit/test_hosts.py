@@ -358,22 +358,38 @@ def test_the_page_tells_this_machine_from_its_namespaces_and_whether_it_was_the_
     assert host_tables(summary)[1]["title"] == "Host local"
 
 
+SAME = {"restored": "as before"}
+
+
 @pytest.mark.parametrize(
     ("records", "line"),
     [
         (
-            [{"verified": "fq"}, {"verified": "fq"}],
-            "States verified after every cell: unchanged. restore ran after every deployment: tune old.",
+            [{"verified": "fq"} | SAME, {"verified": "fq"} | SAME],
+            "States verified after every cell: unchanged. restore runs after every deployment: tune old. Outcome: "
+            "restored; verify printed the same as before.",
         ),
         (
-            [{"verified": "fq"}, {"verified": "fq", "changed": "mq"}],
-            "States verified after every cell: changed after 2 cells. restore ran after every deployment: tune old.",
+            [{"verified": "fq"} | SAME, {"verified": "fq", "changed": "mq"}],
+            "States verified after every cell: changed after 2 cells. restore runs after every deployment: tune old. "
+            "Outcome: after the deployments of 2 cells: not recorded; after a job that was killed, the next run or "
+            "tpcsweep reap restores and reports it; after the deployments of 2 cells: restored;",
         ),
         (
             [{}, {}],
-            "States not verified: the testbed has no command for it. restore ran after every deployment: tune old.",
+            "States not verified: the testbed has no command for it. restore runs after every deployment: tune old. "
+            "Outcome: not recorded",
         ),
-        ([{}, {"verified": "fq"}], "States verified in some deployments: unchanged. restore ran"),
+        (
+            [{"restored": "failed"}, {"verified": "fq"} | SAME],
+            "States verified in some deployments: unchanged. restore runs after every deployment: tune old. Outcome: "
+            "after the deployments of 2 cells: not restored, because restore failed;",
+        ),
+        (
+            [{"restored": "another state", "before": "mq 7", "after": "fq 8"}] * 2,
+            "Outcome: restored without an error, but verify printed another state than before. state before a "
+            "deployment, and after itmq 7fq 8",
+        ),
     ],
 )
 def test_the_page_tells_whether_states_were_verified_and_restored(

@@ -88,7 +88,7 @@ class Provenance(TypedDict, total=False):
     nodes: Mapping[str, str]  # node of each side, `source` and `destination`
     settings: Mapping[
         str, Mapping[str, str]
-    ]  # the user's settings: value, command, `verified`, and `changed` if it differs
+    ]  # the user's settings: value, commands, `verified`, `changed` if it differs, and `restored` (data.restorations)
     hosts: Mapping[str, Mapping[str, Any]]  # state of each host, by the keys of `measuring.host_state`
     simulation: SimulationRecord
 

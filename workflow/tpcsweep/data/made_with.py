@@ -69,14 +69,14 @@ def cells_with(summary: xr.Dataset, name: str) -> dict[str, xr.DataArray]:
     return {value: which for value, which in cells.items() if which.any()}
 
 
-def changed_after(summary: xr.Dataset, setting: str) -> int:
-    """Count the cells after which the output of a setting's `verify` was another one than before."""
+def setting_of_cells(summary: xr.Dataset, setting: str) -> list[Mapping[str, str]]:
+    """Return the record of a setting of hosts in each cell that has one."""
     if "provenance_record" not in summary:
-        return 0
+        return []
     texts = summary["provenance_record"].values.tolist()
-    records = [(json.loads(text).get("settings") or {}).get(setting, {}) for text in texts]
-    changed = [place for place, record in enumerate(records) if "changed" in record]
-    return int(np.isin(summary["provenance"].values, changed).sum())
+    records = [(json.loads(text).get("settings") or {}).get(setting) for text in texts]
+    places = summary["provenance"].values.ravel().tolist()
+    return [record for place in places if place >= 0 and (record := records[place])]
 
 
 def is_in_every_record(summary: xr.Dataset, host: str) -> bool:

@@ -11,11 +11,12 @@ from tpcsweep.data.host_rates import THIS_MACHINE
 from tpcsweep.data.made_with import (
     HOSTS,
     applied_settings,
-    changed_after,
     differing_host_keys,
     host_states,
     is_in_every_record,
+    setting_of_cells,
 )
+from tpcsweep.data.restorations import restorations_text
 from tpcsweep.sweeps.parameters import name_text
 
 
@@ -31,7 +32,9 @@ class ValueState(TypedDict):
 class SettingState(TypedDict):
     name: str
     verified: str  # whether the states were as applied, in a sentence
-    restored: list[str]  # commands; none in datasets that do not record them
+    restore: list[str]  # commands; none in datasets that do not record them
+    restored: str  # how the deployments left the hosts, in a sentence
+    others: list[tuple[str, str]]  # outputs of `verify` before and after a deployment that left another state
     values: list[ValueState]
     keys: list[
         tuple[str, list[str]]
@@ -50,10 +53,14 @@ def _setting(
     lines = {value: texts[0].splitlines() if texts else [] for value, texts in outputs.items()}
     shared = set.intersection(*map(set, lines.values()))
     keys = differing_host_keys(summary, name) if name in summary.dims else {}
+    every = [record for each in values.values() for record in each]
+    of_cells = setting_of_cells(summary, name)
     return {
         "name": name_text(name),
-        "verified": _verified(summary, name, [record for each in values.values() for record in each]),
-        "restored": _texts([record for each in values.values() for record in each], "restore"),
+        "verified": _verified(every, of_cells),
+        "restore": _texts(every, "restore"),
+        "restored": restorations_text(of_cells),
+        "others": list(dict.fromkeys((one["before"], one["after"]) for one in every if "after" in one)),
         "values": [
             {
                 "value": value,
@@ -70,12 +77,12 @@ def _setting(
     }
 
 
-def _verified(summary: xr.Dataset, name: str, records: Sequence[Mapping[str, str]]) -> str:
+def _verified(records: Sequence[Mapping[str, str]], of_cells: Sequence[Mapping[str, str]]) -> str:
     known = ["verified" in record for record in records]
     if not any(known):
         return "not verified: the testbed has no command for it"
     when = "verified after every cell" if all(known) else "verified in some deployments"
-    changed = changed_after(summary, name)
+    changed = sum("changed" in record for record in of_cells)
     return f"{when}: changed after {counted(changed, 'cell')}" if changed else f"{when}: unchanged"
 
 

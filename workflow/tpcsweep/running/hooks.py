@@ -20,7 +20,7 @@ from tpcsweep.running import (
     study_dataset,
 )
 from tpcsweep.running.runner import deployment_errors
-from tpcsweep.running.status import Status, count_cells
+from tpcsweep.running.status import Status, count_cells, restoration_lines
 from tpcsweep.running.studies import Studies
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.testbeds import kinds
@@ -60,7 +60,7 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
         staging.empty(study)
-    incomplete, complete, failures = list[str](), list[str](), list[str]()
+    incomplete, complete, restored, failures = list[str](), list[str](), list[str](), list[str]()
     negative = False
     for study in studies.sweeps:
         if not study.testbed.simulated:
@@ -70,6 +70,7 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         line = f"{study.folder.name}: {_line(study, status)}"
         (incomplete if status.missing else complete).append(line)
+        restored += [f"{study.folder.name}: {each}" for each in restoration_lines(study)]
         if not study.testbed.simulated and is_fruitless(status):
             staging.retry_failed(study)
         live.end_page(study, line)
@@ -86,7 +87,7 @@ def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
     if published:
         pages.append(Path(studies.results, "published.html"))
     links = (f"page: {page.absolute()}" for page in filter(Path.is_file, pages))
-    sys.stderr.writelines(f"{line}\n" for line in (*lines, *failures[:1], *links))
+    sys.stderr.writelines(f"{line}\n" for line in (*lines, *restored, *failures[:1], *links))
     if well and negative:
         sys.exit(1)
 

@@ -25,6 +25,7 @@ import psutil
 from tpcsweep.common import locks, processes, signals
 from tpcsweep.common.files import state_folder, write_json
 from tpcsweep.common.numbers import short
+from tpcsweep.data.restorations import Restoration
 from tpcsweep.sweeps.study import SweepStudy
 from tpcsweep.sweeps.testbed_settings import HostSetting
 
@@ -43,6 +44,9 @@ _SECRET = re.compile(
 )
 Applied = Mapping[str, tuple[str, HostSetting]]
 """Settings by name, each with its value."""
+Restored = Mapping[str, Mapping[str, str]]
+"""Record of the restoration of each setting, for the provenance of its cells."""
+_States = Mapping[str, str | None]
 
 
 class SettingError(Exception):
@@ -138,8 +142,9 @@ def require_same_user(study: SweepStudy) -> None:
 class InForce:
     """Settings that are in force."""
 
-    def __init__(self, settings: Applied, ledger: _Ledger, log: processes.Commands) -> None:
-        self._settings, self._ledger, self._log = settings, ledger, log
+    def __init__(self, settings: Applied, before: _States, ledger: _Ledger, log: processes.Commands) -> None:
+        """`before` are the states before the first command."""
+        self._settings, self._before, self._ledger, self._log = settings, before, ledger, log
         self.provenance = {
             name: {
                 "value": value,
@@ -156,6 +161,20 @@ class InForce:
         pairs = zip(self.provenance.items(), self._verify(), strict=True)
         return {name: text or "" for (name, first), text in pairs if text != first.get("verified")}
 
+    def restored(self) -> dict[str, dict[str, str]]:
+        """Return the record of the restoration of each setting: `restored`, and both states if they differ."""
+        left = {entry["setting"] for entry in self._ledger.entries}
+        after = _states(self._settings, self._log, self._ledger)
+        if _differing(self._before, after) and (
+            pause := max(how.settle for _, how in self._settings.values())
+        ):
+            time.sleep(pause)
+            after = _states(self._settings, self._log, self._ledger)
+        return {
+            name: {"restored": "failed"} if name in left else _restoration(self._before[name], after[name])
+            for name in self._settings
+        }
+
     def _verify(self) -> Iterator[str | None]:
         for name, (_, how) in self._settings.items():
             with _named(f"{name}.verify"):
@@ -163,19 +182,25 @@ class InForce:
 
 
 @contextlib.contextmanager
-def in_force(settings: Applied, log: Path, stage: Callable[[str], None]) -> Iterator[InForce | None]:
+def in_force(
+    settings: Applied,
+    log: Path,
+    stage: Callable[[str], None],
+    restored: Callable[[Restored], object] = lambda _: None,
+) -> Iterator[InForce | None]:
     """Apply settings, verify them, and restore them on every way out; yield None without any.
 
     Waits for another deployment with settings, and restores first what a killed job left. Commands and their output are
-    written to `log`. Raises SettingError.
+    written to `log`. Calls `restored` at the end, if the settings were in force. Raises SettingError.
     """
     if not settings:
         yield None
         return
     commands = processes.Commands(log)
     with _locked(lambda holder: stage(f"waiting for the settings of {holder}")) as ledger:
-        for restored in ledger.restore_all(commands):
-            stage(f"restored after a job that was killed: {restored}")
+        for left in ledger.restore_all(commands):
+            stage(f"restored after a job that was killed: {left}")
+        before, applied = _states(settings, commands, ledger), None
         try:
             for name, (value, how) in settings.items():
                 stage(f"applying {name}={value}")
@@ -183,7 +208,8 @@ def in_force(settings: Applied, log: Path, stage: Callable[[str], None]) -> Iter
                 with _named(f"{name}.values.{value}"):
                     _run(how.values[value], how.timeout, commands, ledger)
                 time.sleep(how.settle)
-            yield InForce(settings, ledger, commands)
+            applied = InForce(settings, before, ledger, commands)
+            yield applied
         finally:
             signals.ignore_signals()
             raising = sys.exception() is not None
@@ -191,8 +217,12 @@ def in_force(settings: Applied, log: Path, stage: Callable[[str], None]) -> Iter
             _, problems = ledger.restore(commands)
             for problem in problems:
                 stage(problem)
-            if problems and not raising:
-                ledger.restore_all(commands)  # a second attempt, whose failure ends the job
+            try:
+                if problems and not raising:
+                    ledger.restore_all(commands)  # a second attempt, whose failure ends the job
+            finally:
+                if applied:
+                    restored(applied.restored())
 
 
 def without_secrets(command: str) -> str:
@@ -201,6 +231,32 @@ def without_secrets(command: str) -> str:
     The names of variables remain.
     """
     return _SECRET.sub(r"\g<words>[removed]", command)
+
+
+def _states(settings: Applied, log: processes.Commands, ledger: _Ledger) -> _States:
+    """Return the output of each `verify`; None without the command, or if it fails, as it may without a value."""
+    states: dict[str, str | None] = dict.fromkeys(settings)
+    for name, (_, how) in settings.items():
+        if how.verify:
+            with contextlib.suppress(SettingError):
+                states[name] = _run(how.verify, how.timeout, log, ledger)
+    return states
+
+
+def _differing(before: _States, after: _States) -> bool:
+    return any(None not in (before[name], after[name]) and before[name] != after[name] for name in before)
+
+
+def _restoration(before: str | None, after: str | None) -> dict[str, str]:
+    outcome: Restoration
+    if before is None or after is None:
+        outcome = "not compared"
+    elif before == after:
+        outcome = "as before"
+    else:
+        outcome = "another state"
+        return {"restored": outcome, "before": before, "after": after}
+    return {"restored": outcome}
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from tpcsweep.data.variables import CPU_LIMITS
 from tpcsweep.measuring import provenance
 from tpcsweep.measuring.provenance import verification
 from tpcsweep.running import host_settings, hosts, live, staging
-from tpcsweep.running.host_settings import InForce, SettingError
+from tpcsweep.running.host_settings import InForce, Restored, SettingError
 from tpcsweep.running.hosts import CellClock, Watch
 from tpcsweep.running.progress import JobProgress
 from tpcsweep.sweeps.study import Specification, SweepStudy, cell_spec
@@ -121,7 +121,7 @@ class _Job:
         self._testbed = kinds.load_testbed(study.testbed.kind)
         longest = study.sweep.measurement.bounds[1]
         self._settings = study.testbed.applied_settings(tasks[0].cell.parameters)
-        applying = sum(2 * how.timeout + how.settle for _, how in self._settings.values())
+        applying = sum(3 * how.timeout + how.settle for _, how in self._settings.values())
         seconds = len(tasks) * (longest + CELL_MARGIN) + applying
         self._longest = 2 * seconds  # of a deployment, if every cell is repeated
         self._request = interface.Request(
@@ -164,7 +164,9 @@ class _Job:
                 log = self._request.logs / "commands.log"
                 with (
                     self._testbed.deployed(self._study.testbed, self._request) as site,
-                    host_settings.in_force(self._settings, log, self._shown.stage) as settings,
+                    host_settings.in_force(
+                        self._settings, log, self._shown.stage, self._note_restored
+                    ) as settings,
                     hosts.watched(self._study.testbed.hosts, self._longest, self._shown.stage) as watch,
                 ):
                     well, reason = self._cells(site, settings, watch)
@@ -260,6 +262,17 @@ class _Job:
         cell_files.write_cell(task.staged, task.spec, kept)
         self._shown.end(task.cell.path, kept.status, kept.summary.throughput, kept.flags)
         return measured
+
+    def _note_restored(self, restored: Restored) -> None:
+        """Add to the cells of the deployment that ends how it left the hosts; those of earlier ones have it."""
+        for task in self._tasks:
+            kept = self._measured.get(task.cell.path)
+            settings = kept.provenance.get("settings", {}) if kept else {}
+            if kept and not any("restored" in record for record in settings.values()):
+                noted = {name: {**record, **restored[name]} for name, record in settings.items()}
+                kept = dataclasses.replace(kept, provenance={**kept.provenance, "settings": noted})
+                self._measured[task.cell.path] = kept
+                cell_files.write_cell(task.staged, task.spec, kept)
 
 
 def _tasks(study: SweepStudy, deployment: str) -> list[Task]:

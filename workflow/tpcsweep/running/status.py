@@ -19,6 +19,7 @@ from tpcsweep.data.cell_files import DamagedError, parse_cell
 from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.flags import graded
 from tpcsweep.data.lost_links import LostLink, by_site, main_reason
+from tpcsweep.data.restorations import restorations_text
 from tpcsweep.running import changes, progress, run_lock, staging
 from tpcsweep.sweeps.parameters import LINK, complete
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
@@ -123,6 +124,7 @@ def status_table(study: SweepStudy, status: Status) -> RenderableType:
     if by_site := count_by_site(study):
         parts.append(_sites_table(by_site))
     parts += hole_lines(study)
+    parts += restoration_lines(study)
     parts += changes.stale_lines(study)
     if run := run_under_way(study.folder):
         parts += _run_lines(run)
@@ -146,6 +148,17 @@ def hole_lines(study: SweepStudy) -> list[str]:
         LostLink(hole.deployment, _ends(study, hole.deployment), hole.why, len(hole.cells)) for hole in holes
     ]
     return [_hole_line(where, links) for where, links in by_site(lost)]
+
+
+def restoration_lines(study: SweepStudy) -> list[str]:
+    """Return a line on each setting of hosts: whether they were restored after the deployments of measured cells."""
+    if not study.has_settings:
+        return []
+    records: dict[str, list[Mapping[str, str]]] = {}
+    for _, content in current_contents(study):
+        for name, record in (content.provenance.get("settings", {}) if content else {}).items():
+            records.setdefault(name, []).append(record)
+    return [f"hosts after {name}: {restorations_text(each)}" for name, each in records.items()]
 
 
 def _ends(study: SweepStudy, path: str) -> frozenset[str]:
