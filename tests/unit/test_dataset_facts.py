@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from tpcsweep.data.opening import load
 from tpcsweep.pages.dataset_facts import dataset_facts
+from tpcsweep.pages.encryption import encryption_text
 
 from tests.support.blocks import made_up, written
 
@@ -42,6 +43,37 @@ def test_parameters_that_the_head_lacks_are_listed(blocks: xr.Dataset) -> None:
         blocks.assign_coords(encryption="usual", checksum="adler32", tool="curl", pair="only")
     )
     others = dict(made["facts"])["other settings"].split(", ")
-    assert {"encryption as usual for the tool", "checksum adler32"} <= {*others}
+    assert "checksum adler32" in others and "data encrypted as usual for curl" in made["settings"]
     assert not any(text.startswith(("tool ", "pair ")) for text in others)
     assert "tool curl" in made["settings"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool", "encryption", "text"),
+    [
+        ("netns", "curl", "usual", "data encrypted as usual for curl"),
+        ("netns", "curl", "none", "data not encrypted"),
+        ("kubernetes", "xrdcp", "usual", "data not encrypted as usual for xrdcp"),
+        ("endpoints", "curl", "usual", ""),
+        ("imported", "curl", "usual", ""),
+        ("simulation", "curl", "usual", ""),
+        ("netns", "other", "usual", ""),
+        (
+            "netns",
+            ["curl", "iperf3"],
+            "usual",
+            "data encrypted as usual for curl and not encrypted as usual for iperf3",
+        ),
+        ("netns", "curl", ["none", "tls"], ""),
+        ("netns", "curl", None, ""),
+    ],
+)
+def test_encryption_is_claimed_where_tool_and_servers_are_known(
+    blocks: xr.Dataset, kind: str, tool: object, encryption: object, text: str
+) -> None:
+    given = {"tool": tool, "encryption": encryption}
+    blocks = blocks.drop_vars(given, errors="ignore").assign_attrs(testbed_kind=kind)
+    shown = {
+        name: (name, value) if isinstance(value, list) else value for name, value in given.items() if value
+    }
+    assert encryption_text(blocks.assign_coords(shown)) == text

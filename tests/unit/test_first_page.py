@@ -135,7 +135,7 @@ def test_the_answer_names_what_fills_the_path(folded: Folded, summary: xr.Datase
     assert told.startswith(
         "At RTT 50 ms, TCP's window of 4 MiB limits 6 of 6 settings: 10 streams, or one with 38 MiB, fill 1 Gbit/s if "
         "nothing else limits; measured: 4 streams 0.4 Gbit/s. What helps most: more streams. Measured gain: 2 times "
-        "the throughput for each step to the next measured value of streams ("
+        "the throughput for each doubling ("
     )
     summary["limit"].loc[far] = "cpu_destination"
     summary["destination_cpu"] = summary["throughput"] * 0.5
@@ -231,13 +231,14 @@ def test_the_head_tells_whether_the_machine_was_quiet(folded: Folded, summary: x
     slow = summary.copy(deep=True).assign(machine_slowed=0 * summary["throughput"])
     slow["machine_slowed"].values.flat[:3] = 0.2, 0.41, 0.38
     assert dataset_facts(slow)["machine"] == (
-        "machine up to 41 % slower in 2 cells; other programs used at most 4 % of its CPU"
+        "machine at least 25 % slower in 2 cells, at most 41 %; other programs used at most 4 % of its CPU"
     )
     slow["flags"].values.flat[1] = flag_masks(summary)["disturbed"]
     assert dataset_facts(slow)["machine"].startswith(
-        "machine busy or slow in 1 cell; machine up to 38 % slower in 1 cell; other programs"
+        "machine busy or slow in 1 cell; machine at least 25 % slower in 1 cell, at most 38 %; other programs"
     )
-    assert dataset_facts(slow.drop_vars("machine_others"))["machine"] == "machine up to 38 % slower in 1 cell"
+    alone = dataset_facts(slow.drop_vars("machine_others"))["machine"]
+    assert alone == "machine at least 25 % slower in 1 cell, at most 38 %"
     summary["flags"].values.flat[0] = flag_masks(summary)["disturbed"]
     assert "machine busy or slow in 1 cell;" in dataset_facts(summary)["machine"]
     unknown = summary.assign(machine_others=summary["machine_others"] * np.nan)

@@ -22,10 +22,13 @@ from bs4 import BeautifulSoup
 from tpcsweep.analysis import comparison, host_effects
 from tpcsweep.common import processes
 from tpcsweep.data import folding, made_with
+from tpcsweep.data.labels import TRANSFERS_GROUP
 from tpcsweep.data.opening import load
 from tpcsweep.data.repetitions import settings_of
+from tpcsweep.data.variables import NONE_FOUND, SHARES
 from tpcsweep.measuring import host_state
 from tpcsweep.pages import making
+from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.full_rates import full_rates, lines_of_settings
 from tpcsweep.pages.setting_states import host_tables
@@ -508,3 +511,29 @@ def test_a_rate_limit_of_a_host_that_is_full_is_a_finding(
         1 if "each flow" in full else 2
     )
     assert all(text.startswith("A rate limit on dtn1's ens1 (") and full in text for text in texts), texts
+
+
+def test_a_full_rate_stands_in_place_of_an_unknown_cause(dataset: Dataset) -> None:
+    file = dataset("one", {"stock": tuned("mq"), "cap": tuned("tbf rate 260Mbit burst 16Kb lat 50ms")})
+    summary = load(file)
+    rates = xr.DataArray([0.05, 0.25], {"tuning": ["stock", "cap"]}, ("tuning",))
+    summary["throughput"] = rates.broadcast_like(summary["throughput"]).transpose(*summary["throughput"].dims)
+    summary["limit"] = xr.full_like(summary["throughput"], NONE_FOUND, object)
+    for limit in SHARES:
+        summary[SHARES[limit]] = summary["throughput"] * 0 + (limit == NONE_FOUND)
+    page = page_content(summary, load(file, "samples"), load(file, TRANSFERS_GROUP))
+    names = [limit["name"] for limit in page["data"]["limits"]]
+    of_settings = [names[place] for place in page["data"]["points"]["limit"]]
+    mean = settings_of(summary)["throughput"]
+    capped = (mean["tuning"].broadcast_like(mean).transpose(*mean.dims) == "cap").values.ravel().tolist()
+    assert of_settings == ["a host's rate limit" if is_capped else "no known cause" for is_capped in capped]
+    of_cells = [names[place] for place in page["data"]["cells"]["limit"]]
+    assert of_cells == [name for name in of_settings for _ in summary["repetition"].values]
+    shares = [
+        [(names[place], percent) for place, percent in each] for each in page["data"]["points"]["shares"]
+    ]
+    assert shares == [[(name, 100)] for name in of_settings]
+    texts = [found["text"] for found in page["findings"]]
+    half = len(capped) // 2
+    for start in ("A host's rate limit limits", "No known cause limits"):
+        assert any(text.startswith(f"{start} {half} of {len(capped)} settings") for text in texts), texts

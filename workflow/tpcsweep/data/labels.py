@@ -23,6 +23,7 @@ MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
 SIMULATED = "simulation"
 """Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
 
+DEPLOYED_KINDS = "netns", "kubernetes"  # kinds of testbeds whose servers and tools the project configures
 IMPORTED = "imported"  # kind of testbed in datasets of measurements from elsewhere
 
 ENDPOINTS = "endpoints"  # kind of testbed of storage that exists, to whose paths nothing adds an RTT

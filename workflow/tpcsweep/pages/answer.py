@@ -12,11 +12,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import short
-from tpcsweep.data.variables import LIMIT_NAMES, UNEXPLAINED
+from tpcsweep.data.variables import UNEXPLAINED
 from tpcsweep.pages.cell_columns import Cells
-from tpcsweep.pages.full_rates import FullRate
+from tpcsweep.pages.full_rates import HOST_RATE, NAMES, RAISE, FullRate
 from tpcsweep.pages.remedies import Remedies
-from tpcsweep.sweeps.parameters import name_text, value_text
+from tpcsweep.sweeps.parameters import value_text
 
 _FILLED = 0.95  # share of the path's bandwidth from which a cell fills the path
 _ALIKE = 2  # factor between throughputs per byte of buffer beyond which the window is not their law
@@ -43,22 +43,22 @@ def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies, full_rates: Se
     held = judged & (cells.limit == limit)
     text = next(_numbers(limit, held, judged, summary, cells), "")
     if not text:
-        text = f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}"
+        text = f"{_capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}"
     rates = filter(None, (rate.in_settings(held) for rate in full_rates))
-    return " ".join([f"{text}.", *rates, _change(limit, held, cells, remedies)])
+    return " ".join([f"{text}.", *rates, _change(limit, held, remedies)])
 
 
-def _change(limit: str, held: Mask, cells: Cells, remedies: Remedies) -> str:
+def _change(limit: str, held: Mask, remedies: Remedies) -> str:
     """Name the change with the largest measured gain in the limited cells, or what is known of other changes."""
-    measured = ((remedy, remedies.effect(remedy, held)) for remedy in remedies.of(limit))
-    gains = [(remedy, *found) for remedy, found in measured if found is not None and found[1].gain]
+    measured = (remedies.effect(remedy, held) for remedy in remedies.of(limit))
+    gains = [found for found in measured if found is not None and found[1].gain]
     if not gains:
         lines = remedies.lines(dict.fromkeys(remedies.of(limit), held))
+        if limit == HOST_RATE:
+            return " ".join([RAISE, *lines])
         return " ".join([*([] if limit in UNEXPLAINED else ["No change has a measured gain here."]), *lines])
-    remedy, words, effect = max(gains, key=lambda each: each[2].ratio)
-    words_of_axis = isinstance(cells.axes[remedy.axis][0], str)
-    step = "" if words_of_axis else f" for each step to the next measured value of {name_text(remedy.axis)}"
-    return f"What helps most: {words}. Measured gain: {effect.times(f'the throughput{step}')}."
+    words, effect = max(gains, key=lambda each: each[1].ratio)
+    return f"What helps most: {words}. Measured gain: {effect.times('the throughput')}."
 
 
 def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: C
             best = max(np.flatnonzero(held), key=lambda cell: cells.throughput[cell])
             where = [cells.value(name, int(cells.places[name][best])) for name in cells.several()]
             yield (
-                f"{_capital(LIMIT_NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}: it takes "
+                f"{_capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}: it takes "
                 f"{each} cores for each Gbit/s{need}; {_made(summary)}: at most {short(cells.throughput[best], 2)} "
                 f"Gbit/s, with {', '.join(where)}"
             )

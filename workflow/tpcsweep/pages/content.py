@@ -24,7 +24,7 @@ from tpcsweep.data.labels import (
     outside_sweep,
 )
 from tpcsweep.data.repetitions import count_in_mean, settings_of
-from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, SUMMARY
+from tpcsweep.data.variables import LIMITS, SHARES, SUMMARY, UNEXPLAINED
 from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import Cells, grid_cells, limits_of_cells
 from tpcsweep.pages.cell_links import cell_links
@@ -43,9 +43,20 @@ from tpcsweep.pages.contract import (
     Texts,
 )
 from tpcsweep.pages.dataset_facts import dataset_facts, results_folder
+from tpcsweep.pages.encryption import encryption_text
 from tpcsweep.pages.findings import Change as Effect
 from tpcsweep.pages.findings import enough, findings
-from tpcsweep.pages.full_rates import FullRate, full_rates, lines_of_settings
+from tpcsweep.pages.full_rates import (
+    HOST_RATE,
+    MEANINGS,
+    NAMES,
+    FullRate,
+    explained,
+    fills_some,
+    full_rates,
+    lines_of_settings,
+    with_host_rate,
+)
 from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_COLOURS_ON_DARK, LIMIT_LETTERS
 from tpcsweep.pages.machine_load import disturbance
@@ -72,6 +83,7 @@ _MOST_LISTED = 20
 _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu"),
     *("machine_cpu", "machine_others", "machine_slowed"),
+    *("host_cpu", "host_iowait", "host_others"),
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
 )
 """Figures of a cell in addition to its throughput, if any cell has them."""
@@ -114,14 +126,15 @@ def page_content(
     """
     settings = settings_of(summary)
     gained = gains(settings, forecast.fitted) if forecast else None
-    cells = grid_cells(settings)
+    rates = full_rates(summary)
+    cells = explained(grid_cells(settings), rates)
     in_blocks = effects["rows"] if effects else []
     remedies = Remedies(cells, gained, in_blocks)
     carried = page_flags(summary)
     frequent = frequent_flags(summary, carried)
-    rates = full_rates(summary)
     points = _points(settings, cells, remedies, forecast, setting_flags(summary, carried, frequent), rates)
-    limits = limits_of_cells(summary, settings)
+    is_full = fills_some(rates, settings["throughput"].size)
+    limits = with_host_rate(limits_of_cells(summary, settings), is_full.repeat(summary.sizes[REPETITION]))
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
     return {
         "about": dataset_facts(summary),
@@ -140,6 +153,7 @@ def page_content(
         "settings": setting_states(summary),
         "doubts": _doubts(summary),
         "hosts": host_tables(summary),
+        "encryption": encryption_text(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
         "models": forecast.section if forecast else None,
         "links": list(links.sentences) if links else [],
@@ -202,13 +216,13 @@ def _page_data(
         "flags": [flag.words for flag in carried],
         "limits": [
             {
-                "name": LIMIT_NAMES[name],
+                "name": NAMES[name],
                 "meaning": meaning,
                 "letter": LIMIT_LETTERS[name],
                 "colour": LIMIT_COLOURS[name],
                 "on_dark": LIMIT_COLOURS_ON_DARK[name],
             }
-            for name, meaning in LIMITS.items()
+            for name, meaning in MEANINGS.items()
         ],
         "cells": _columns(summary, carried, limits),
         "points": points,
@@ -311,12 +325,15 @@ def _starts(summary: xr.Dataset) -> Texts | None:
 
 
 def _limit_places(limits: Iterable[str]) -> list[int]:
-    names = list(LIMITS)
+    names = list(MEANINGS)
     return [names.index(limit) if limit in names else -1 for limit in limits]
 
 
-def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
-    """Return each setting's limits with their percentage of its time, largest first; datasets may lack them."""
+def _shares(summary: xr.Dataset, by_host: NDArray[np.bool_]) -> list[list[list[int]]] | None:
+    """Return each setting's limits with their percentage of its time, largest first; datasets may lack them.
+
+    A host's rate limits settings `by_host` while no cause is known.
+    """
     names = [name for name, share in SHARES.items() if share in summary and summary[share].notnull().any()]
     if not names:
         return None
@@ -324,9 +341,11 @@ def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
     shares = np.stack([summary[SHARES[name]].values.ravel() for name in names], axis=1)
     percent = np.rint(100 * np.nan_to_num(shares)).astype(int)
     order = np.argsort(-percent, axis=1, kind="stable")
+    rate, unexplained = [*MEANINGS].index(HOST_RATE), [[*LIMITS].index(name) for name in UNEXPLAINED]
+    places_of_row = np.where(by_host[:, None] & np.isin(numbers, unexplained), rate, numbers)
     return [
-        [[int(numbers[at]), int(row[at])] for at in places if row[at] > 0]
-        for row, places in zip(percent, order, strict=True)
+        [[int(limits[at]), int(row[at])] for at in places if row[at] > 0]
+        for row, places, limits in zip(percent, order, places_of_row, strict=True)
     ]
 
 
@@ -353,7 +372,7 @@ def _points(
         "grade": grades.ravel().tolist(),
         "limit": _limit_places(cells.limit),
         "second": _limit_places(cells.second),
-        "shares": _shares(settings),
+        "shares": _shares(settings, cells.limit == HOST_RATE),
         "paused": as_texts(np.rint(100 * cells.paused)) if np.isfinite(cells.paused).any() else None,
         "advice": distinct(advice),
         "path": as_texts(path),

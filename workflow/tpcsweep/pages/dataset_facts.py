@@ -21,7 +21,7 @@ from tpcsweep.data.labels import (
 from tpcsweep.data.pair_rtts import rtts_of_pairs
 from tpcsweep.pages.cell_columns import doubtful
 from tpcsweep.pages.cell_links import cell_links
-from tpcsweep.pages.machine_load import cells_on_full_machine, machine_load, slowed_cells
+from tpcsweep.pages.machine_load import SLOWED_TEXT, cells_on_full_machine, machine_load, slowed_cells
 from tpcsweep.pages.provenance_text import provenance_text
 from tpcsweep.pages.shared_settings import other_settings, shared_settings
 from tpcsweep.sweeps.designs import compared_axes
@@ -73,7 +73,7 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
             (words, links)
             for words, which in (
                 ("Cells on the full measuring machine", cells_on_full_machine(summary)),
-                ("Cells on the slower machine", slowed_cells(summary)),
+                (f"Cells while the machine was at least {SLOWED_TEXT} slower", slowed_cells(summary)),
             )
             if (links := cell_links(summary, which))
         ],

@@ -22,10 +22,10 @@ from tpcsweep.data.lost_links import LostLink, by_site, main_reason
 from tpcsweep.data.redirectors import redirector_words
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.scatter import RUN_TO_RUN
-from tpcsweep.data.variables import LIMIT_NAMES, alternatives
+from tpcsweep.data.variables import alternatives
 from tpcsweep.pages.cell_columns import FULL, Cells, doubtful, grid_cells
 from tpcsweep.pages.contract import EffectRow
-from tpcsweep.pages.full_rates import RAISE, full_rates
+from tpcsweep.pages.full_rates import NAMES, RAISE, explained, full_rates
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.remedies import SCATTER_OF_PAIRS, UNDECIDED_PAUSES, Remedies
 from tpcsweep.sweeps.parameters import CELL, KNOBS, LINK, value_text
@@ -71,7 +71,7 @@ def findings(
         effects: Effects of settings inside blocks, which the page has in a section of their own.
     """
     settings = settings_of(summary)
-    cells = grid_cells(settings)
+    cells = explained(grid_cells(settings), full_rates(summary))
     if not enough(cells, settings):
         ok, trusted = int((settings["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
@@ -163,7 +163,7 @@ def _limits(cells: Cells, remedies: Remedies) -> Iterator[Sentence]:
         whole, partial = held & ~cells.partial, held & cells.partial
         texts = []
         if whole.any():
-            name, region = LIMIT_NAMES[limit], _region(whole, judged, cells)
+            name, region = NAMES[limit], _region(whole, judged, cells)
             texts.append(f"{name[0].upper()}{name[1:]} limits {region}{_time(whole, limit, cells)}.")
             texts += _filled_pauses(whole & cells.shared, whole & cells.undecided)
             texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole))
@@ -204,7 +204,7 @@ def _full_at_times(partial: NDArray[np.bool_], which: str, cells: Cells, remedie
         low, high = (short(100 * float(end), 2) for end in (np.nanmin(full), np.nanmax(full)))
         time = f"for {low} % of the time" if low == high else f"for {low} to {high} % of the time"
     seconds = Counter(limit for limit in cells.second[partial] if limit).most_common()
-    named = alternatives([f"{LIMIT_NAMES[limit]} ({count})" for limit, count in seconds])
+    named = alternatives([f"{NAMES[limit]} ({count})" for limit, count in seconds])
     second = f"; the second limit is {named}" if named else ""
     yield f"In {which} below {short(100 * FULL)} % of its bandwidth, the path was full {time}{second}."
     held = dict.fromkeys(remedies.of("bandwidth"), partial)

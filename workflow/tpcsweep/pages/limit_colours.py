@@ -13,6 +13,7 @@ _LIMITS = {
     "loss": ("#EEDD88", "L"),
     "between_files": ("#AADDCC", "BF"),
     "machine": ("#777777", "M"),
+    "host_rate": ("#882255", "R"),
     "none_found": ("#DDDDDD", "–"),
     "not_visible": ("#EEEEEE", "?"),
 }

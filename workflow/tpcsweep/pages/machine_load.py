@@ -19,6 +19,7 @@ from tpcsweep.data.scatter import OF_THE_MACHINE
 
 _SLOWED = SLOWED / 2
 """Slowdown of the machine from which a cell without a flag is counted; a quiet machine varies by 0.2 at most."""
+SLOWED_TEXT = f"{short(100 * _SLOWED)} %"
 _MANY = 0.2  # share of measured cells above which the page starts with a warning
 
 
@@ -85,7 +86,7 @@ def machine_load(summary: xr.Dataset) -> str:
     texts = [f"machine busy or slow in {counted(busy, 'cell')}"] if busy and known else []
     if slow:
         most = short(100 * float(_slowdown(summary).max()), 2)
-        texts.append(f"machine up to {most} % slower in {counted(slow, 'cell')}")
+        texts.append(f"machine at least {SLOWED_TEXT} slower in {counted(slow, 'cell')}, at most {most} %")
     if known:
         others = summary["machine_others"] + summary["machine_steal"].fillna(0.0)
         share = f"other programs used at most {short(100 * float(others.max()), 2)} % of its CPU"

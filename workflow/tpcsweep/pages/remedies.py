@@ -52,6 +52,9 @@ class Effect:
     """NaN, like `low`, if the pairs are too few and have no intervals of their own."""
     pairs: int
     where: str = ""  # cells that the effect is about, if it is one inside blocks, which `pairs` are then
+    step: str = (
+        ""  # change of the axis that the ratio is for, if the pairs have several, such as "for each doubling"
+    )
 
     @property
     def gain(self) -> bool:
@@ -71,13 +74,15 @@ class Effect:
         pairs = "" if where == _FROM_HERE else counted(self.pairs, "pair")
         if self.where:
             where, pairs = self.where, counted(self.pairs, "block")
-        return f"{short(self.ratio)} times {where} ({', '.join(filter(None, (interval, pairs)))})"
+        words = " ".join(filter(None, (short(self.ratio), "times", where, self.step)))
+        return f"{words} ({', '.join(filter(None, (interval, pairs)))})"
 
 
 @dataclass(frozen=True)
 class _Changes:
     """One change at every setting, flattened: to the place `to` of the axis, -1 if no such setting was measured."""
 
+    axis: str
     word: str  # the value that the change leads to, if values are words
     cluster: NDArray[np.intp]
     """Numbers of settings whose ratios share luck: all pairs of the same two deployments."""
@@ -85,6 +90,8 @@ class _Changes:
     log_ratio: Floats  # NaN without a pair
     error: Floats  # NaN without a pair, or if an interval is unknown
     redirected: Mask  # whether the setting after the change contacts a redirector
+    doublings: Floats
+    """Logarithm to base 2 of the value after the change over that before; NaN for values without a ratio."""
 
 
 class _Steps:
@@ -189,8 +196,17 @@ class Remedies:
         if option.word:
             return f"{remedy.words} ({option.word}{before})"
         pairs = held & np.isfinite(option.log_ratio)
-        ends = option.redirected[pairs], self._cells.redirected[pairs]
-        return remedy.words + redirector_words(remedy.axis, *ends)
+        also = redirector_words(remedy.axis, option.redirected[pairs], self._cells.redirected[pairs])
+        if len(steps := self._steps(option, held)) > 1:
+            return remedy.words + also
+        old, new = (value_text(remedy.axis, self._cells.axes[remedy.axis][place]) for place in steps[0])
+        return f"{remedy.words} ({new}{also} instead of {old})"
+
+    def _steps(self, change: _Changes, held: Mask) -> list[tuple[int, int]]:
+        """Return the different steps of settings along an axis of numbers, from place to place; [] for words."""
+        pairs = held & np.isfinite(change.log_ratio) if not change.word else np.zeros_like(held)
+        places = self._cells.places[change.axis][pairs].tolist()
+        return sorted({*zip(places, change.to[pairs].tolist(), strict=True)})
 
     def _by_value(self, axis: str, held: Mask) -> list[tuple[str, Mask]]:
         """Return the settings at the reference of an axis, its first value; without any, those at each other value."""
@@ -265,7 +281,7 @@ class Remedies:
                 remedy: self.effect(remedy, cells.trusted & (cells.limit == limit))
                 for remedy in self.of(limit)
             }
-            for limit in REMEDIES
+            for limit in {*REMEDIES, *cells.limit, *cells.second}
         }
 
     def _from_here(self, remedy: Remedy, cell: int) -> tuple[str, Effect] | None:
@@ -299,21 +315,29 @@ class Remedies:
         return f"{median} times in the median of {counted(factors.size, 'setting')}{spread}"
 
     def _mean(self, change: _Changes, held: Mask, comparisons: int) -> Effect | None:
-        """Average a change over settings, by pairs of them and of clusters: the wider interval counts."""
+        """Average a change over settings, by pairs of them and of clusters: the wider interval counts.
+
+        Pairs whose steps along the axis differ are averaged for each doubling of its value.
+        """
         held = held & np.isfinite(change.log_ratio)
         if not held.any():
             return None
+        size, step, doublings = np.ones(len(held)), "", change.doublings[held]
+        if len(self._steps(change, held)) > 1:
+            step = "for each step to the next measured value"
+            if np.isfinite(doublings).all():
+                size[held] = np.abs(doublings)
+                step = "for each doubling" if doublings[0] > 0 else "for each halving"
         effects = []
         for group in (np.arange(len(held)), change.cluster):
             _, numbers = np.unique(group[held], return_inverse=True)
             count = np.bincount(numbers)
-            logs = np.bincount(numbers, change.log_ratio[held]) / count
-            errors = np.hypot(
-                np.sqrt(np.bincount(numbers, change.error[held] ** 2)) / count, SCATTER_OF_PAIRS
-            )
-            effects.append(_effect(logs, errors, comparisons))
+            logs = np.bincount(numbers, (change.log_ratio / size)[held]) / count
+            scatter = SCATTER_OF_PAIRS * np.bincount(numbers, 1 / size[held]) / count
+            own = np.sqrt(np.bincount(numbers, (change.error / size)[held] ** 2)) / count
+            effects.append(_effect(logs, np.hypot(own, scatter), comparisons))
         widest = max(effects, key=lambda effect: np.nan_to_num(effect.high / effect.low, nan=np.inf))
-        return replace(widest, pairs=effects[0].pairs)
+        return replace(widest, pairs=effects[0].pairs, step=step)
 
     def _options(self, remedy: Remedy) -> Sequence[_Changes]:
         """Return the changes that a remedy means: to the next number, or to each of several words."""
@@ -350,13 +374,23 @@ def _changes(cells: Cells, axis: str, larger: bool) -> Iterator[_Changes]:
     at = names.index(axis)
     deployed = [name for name in names if name not in CELL]
     cluster = cells.number(deployed if axis in deployed else names)
+    size = _doublings(values)
     for word, target in _targets(np.moveaxis(np.isfinite(logs), at, 0), values, larger):
         to = np.broadcast_to(np.moveaxis(target, 0, at), shape)
         place = np.maximum(np.moveaxis(target, 0, at), 0)
         after, of_after = (np.take_along_axis(of, place, at) for of in (logs, errors))
         change = np.where(to >= 0, after - logs, np.nan)
         error, behind = np.hypot(errors, of_after), np.take_along_axis(redirected, place, at)
-        yield _Changes(word, cluster, to.ravel(), change.ravel(), error.ravel(), behind.ravel())
+        doublings = size[to.ravel()] - size[cells.places[axis]]
+        yield _Changes(
+            axis, word, cluster, to.ravel(), change.ravel(), error.ravel(), behind.ravel(), doublings
+        )
+
+
+def _doublings(values: Sequence[object]) -> Floats:
+    """Return logarithms to base 2; NaN for words, and for values without a ratio to others such as 0."""
+    numbers = np.array([np.nan if isinstance(value, str) else value for value in values], float)
+    return np.log2(np.where((numbers > 0) & np.isfinite(numbers), numbers, np.nan))
 
 
 def _targets(known: Mask, values: Sequence[object], larger: bool) -> Iterator[tuple[str, NDArray[np.intp]]]:

@@ -8,6 +8,7 @@ import xarray as xr
 
 from tpcsweep.data.labels import ENDPOINTS
 from tpcsweep.data.pair_rtts import ends_text, pair_rtt_text
+from tpcsweep.pages.encryption import encryption_text
 from tpcsweep.sweeps.parameters import Parameters, name_text, value_text
 
 _SETTINGS = {
@@ -36,6 +37,7 @@ def shared_settings(summary: xr.Dataset) -> list[str]:
         if name in summary.coords and summary[name].size == 1
     ]
     fixed = [text for text in fixed if text]
+    fixed += [text] if (text := encryption_text(summary)) else []
     lengths = summary["duration"].values if "duration" in summary else np.array([])
     if not np.isfinite(lengths).any():
         return fixed
@@ -49,6 +51,7 @@ def other_settings(summary: xr.Dataset) -> str:
         name: value_text(name, values.item())
         for name, values in known.items()
         if name not in _SETTINGS and not values.ndim and values.item() != _ONLY
+        if name != "encryption" or not encryption_text(summary)
     }
     return ", ".join(
         f"{name_text(name)} {_USUAL if text == 'usual' else text}" for name, text in texts.items() if text

@@ -110,9 +110,9 @@ function openCell() {
   fill("series", ...charts);
   fill("sampled", charts.length ? data.series.explained : data.series.absent);
   fillTransfers(cell);
-  const numbers = d3.selectAll("#numbers tr").data(cells.figures);
-  numbers.attr("hidden", ({ values }) => (values[cell] === null ? "" : null));
-  numbers.select("td").text(({ values, units }) => `${values[cell]} ${units}`);
+  const known = cells.figures.filter(({ values }) => cellsOf(row).some(one => values[one] !== null));
+  const amounts = known.map(({ values }) => cellsOf(row).map(one => values[one] ?? ""));
+  fillTable("#numbers", known.map(({ name, units }, at) => [units ? `${name} (${units})` : name, ...amounts[at]]));
   fillFiles(row, cell);
   outlineChosen(row);
 }
