@@ -158,7 +158,10 @@ def test_a_note_of_nearly_all_settings_is_written_once(seen: dict[str, Any]) -> 
 def test_a_cell_shows_its_evidence_and_what_to_change(seen: dict[str, Any]) -> None:
     evidence = seen["evidence"]
     assert evidence["letters"] == 62 and "W TCP's window" in evidence["legend"]
-    assert evidence["shares"] == "Shares of its time: TCP's window 70 %, the path's bandwidth 30 %."
+    assert (
+        evidence["shares"]
+        == "Its time was limited by TCP's window for 70 %, by the path's bandwidth for 30 %."
+    )
     assert re.match(
         r"Measured gain: more streams \(2 instead of 1\), [\d.]+ times from here \(", evidence["advice"]
     )

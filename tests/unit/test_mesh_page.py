@@ -203,3 +203,17 @@ def test_links_that_a_full_machine_measured_are_listed(mesh: Made) -> None:
     [(words, links)] = dataset_facts(mesh.summary)["disturbed"]
     assert words == "Cells on the full measuring machine"
     assert [link.words for link in links] == ["source S01, destination S02"]
+
+
+def test_goals_name_the_full_machine_where_a_link_does_not_reach_them(mesh: Made) -> None:
+    """A rate of a full machine that reaches the goal needs no caveat."""
+    mesh.summary["machine_cpu"] = xr.full_like(mesh.summary["throughput"], 0.2)
+    mesh.summary["machine_cpu"].loc[{"source": "S01"}] = 0.99
+    links = (("S01", "S02", 99.0), ("S01", "S03", 1e-3), ("S02", "S01", 99.0))
+    results = goals.judge_goals(mesh.summary, [Goal(*link, 1) for link in links])
+    verdicts = [row[goals.HEADS.index("verdict")] for row in goals.texts(results)]
+    assert verdicts == ["not reached, on a full measuring machine", "reached", "not reached"]
+    words = "full in cells of 1 link that did not reach a goal, so that their rates may be its own."
+    assert goals.in_a_sentence(results).endswith(words)
+    results = goals.judge_goals(mesh.summary.drop_vars("machine_cpu"), [Goal(*link, 1) for link in links])
+    assert "full" not in goals.in_a_sentence(results)

@@ -58,7 +58,13 @@ from tpcsweep.pages.full_rates import (
     with_host_rate,
 )
 from tpcsweep.pages.gains import Forecast, gains
-from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_COLOURS_ON_DARK, LIMIT_LETTERS
+from tpcsweep.pages.limit_colours import (
+    HOST_RATE_COLOUR,
+    HOST_RATE_LETTER,
+    LIMIT_COLOURS,
+    LIMIT_COLOURS_ON_DARK,
+    LIMIT_LETTERS,
+)
 from tpcsweep.pages.machine_load import disturbance
 from tpcsweep.pages.page_axes import axis_meaning, first_places, page_axis, value_texts
 from tpcsweep.pages.page_flags import (
@@ -84,7 +90,7 @@ _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu"),
     *("machine_cpu", "machine_others", "machine_slowed"),
     *("host_cpu", "host_iowait", "host_others"),
-    *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
+    *("retransmits", "loss_seen", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
 )
 """Figures of a cell in addition to its throughput, if any cell has them."""
 _STATES = ("not measured", "without a throughput", "failed", "not part of the sweep")
@@ -218,9 +224,9 @@ def _page_data(
             {
                 "name": NAMES[name],
                 "meaning": meaning,
-                "letter": LIMIT_LETTERS[name],
-                "colour": LIMIT_COLOURS[name],
-                "on_dark": LIMIT_COLOURS_ON_DARK[name],
+                "letter": LIMIT_LETTERS.get(name, HOST_RATE_LETTER),
+                "colour": LIMIT_COLOURS.get(name, HOST_RATE_COLOUR),
+                "on_dark": LIMIT_COLOURS_ON_DARK.get(name, HOST_RATE_COLOUR),
             }
             for name, meaning in MEANINGS.items()
         ],

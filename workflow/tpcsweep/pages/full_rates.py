@@ -21,9 +21,10 @@ from tpcsweep.sweeps.sweep import REPETITION
 
 RAISE = "Only a higher rate there raises it."
 HOST_RATE = "host_rate"
-NAMES: Mapping[str, str] = LIMIT_NAMES | {HOST_RATE: "a host's rate limit"}
-MEANINGS: Mapping[str, str] = LIMITS | {
-    HOST_RATE: "no other cause is known, and a queueing discipline of a recorded host lets no more pass"
+NAMES: Mapping[str, str] = {**LIMIT_NAMES, HOST_RATE: "a host's rate limit"}
+MEANINGS: Mapping[str, str] = {
+    **LIMITS,
+    HOST_RATE: "no other cause is known, and a queueing discipline of a recorded host lets no more pass",
 }
 """Names and meanings of the limits on pages."""
 _FULL = 0.9  # share of a rate limit from which it counts as full
@@ -62,7 +63,7 @@ def full_rates(summary: xr.Dataset) -> list[FullRate]:
 
 def fills_some(full: Sequence[FullRate], count: int) -> NDArray[np.bool_]:
     """Return which of `count` settings fill a limit."""
-    return np.any([limit.settings for limit in full] or [np.zeros(count, bool)], axis=0)
+    return np.asarray(np.any([limit.settings for limit in full] or [np.zeros(count, bool)], axis=0))
 
 
 def with_host_rate(limits: NDArray[Any], is_full: NDArray[np.bool_]) -> NDArray[Any]:

@@ -13,7 +13,6 @@ _LIMITS = {
     "loss": ("#EEDD88", "L"),
     "between_files": ("#AADDCC", "BF"),
     "machine": ("#777777", "M"),
-    "host_rate": ("#882255", "R"),
     "none_found": ("#DDDDDD", "–"),
     "not_visible": ("#EEEEEE", "?"),
 }
@@ -21,6 +20,7 @@ _LIMITS = {
 readers and grey print. Source: P. Tol's schemes "bright" and "light" (2021)."""
 _ON_DARK = {"none_found": "#5a636e", "not_visible": "#46505b"}
 """Colours on dark pages of the limits without a cause, which would be the brightest ones there."""
+HOST_RATE_COLOUR, HOST_RATE_LETTER = "#DDAA33", "R"  # of `full_rates.HOST_RATE`, which pages alone have
 LIMIT_COLOURS = {limit: colour for limit, (colour, _) in _LIMITS.items()}
 LIMIT_COLOURS_ON_DARK = LIMIT_COLOURS | _ON_DARK
 LIMIT_LETTERS = {limit: letters for limit, (_, letters) in _LIMITS.items()}

@@ -26,6 +26,7 @@ _SETTINGS = {
 }
 """Settings in the page's first lines, with their words."""
 _USUAL = "as usual for the tool"
+_LOSS = "loss set on the path"  # cells record the share of lost packets, too
 _ONLY = "only"  # the pair, and the sites, of a testbed that has one of them
 
 
@@ -54,7 +55,9 @@ def other_settings(summary: xr.Dataset) -> str:
         if name != "encryption" or not encryption_text(summary)
     }
     return ", ".join(
-        f"{name_text(name)} {_USUAL if text == 'usual' else text}" for name, text in texts.items() if text
+        f"{_LOSS if name == 'loss' else name_text(name)} {_USUAL if text == 'usual' else text}"
+        for name, text in texts.items()
+        if text
     )
 
 

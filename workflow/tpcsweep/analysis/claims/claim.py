@@ -104,7 +104,9 @@ def _values_text(axis: str, values: Sequence[Any], ds: xr.Dataset) -> str:
     if axis == "rtt" and (of_pairs := pair_rtt_text(ds)):
         return f"none set: its pairs have {of_pairs}"
     listed = [value_text(axis, value) for value in values[:_LISTED] if value == value]  # NaN is unknown
-    return ", ".join([*listed, *["…"] * (len(values) > _LISTED)]) or "none"
+    # Cells record the share of lost packets, too.
+    set_on_path = " set on the path" if axis == "loss" and listed else ""
+    return ", ".join([*listed, *["…"] * (len(values) > _LISTED)]) + set_on_path or "none"
 
 
 @dataclass(frozen=True)

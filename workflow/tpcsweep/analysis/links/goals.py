@@ -23,9 +23,11 @@ from tpcsweep.analysis.holm import holm
 from tpcsweep.analysis.links.link_rates import link_settings, require_mesh, waited_rates
 from tpcsweep.analysis.links.sentences import WAITED_LABEL, interval_note
 from tpcsweep.common.numbers import CONFIDENCE, between, counted, json_number, short
+from tpcsweep.data.labels import STATUS
 from tpcsweep.data.opening import load
 from tpcsweep.data.scatter import SHARED
 from tpcsweep.data.variables import LIMIT_NAMES
+from tpcsweep.pages.machine_load import cells_on_full_machine
 from tpcsweep.sweeps.link_goals import Goal, read_goals
 from tpcsweep.sweeps.parameters import LINK
 
@@ -47,6 +49,9 @@ class GoalResult:
     limit: str = ""
     reason: str = ""  # why there is no verdict
     before: str = ""  # another verdict of the last run with one, and its date
+    full_machine: bool = (
+        False  # whether a cell of a link that does not reach its goal was measured on a full machine
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything for JSON."""
@@ -77,7 +82,21 @@ def judge_goals(summary: xr.Dataset, goals: Sequence[Goal]) -> list[GoalResult]:
         reason = WAITED_LABEL if has_waited else "no usable measurement"
         return GoalResult(goal, "not decided", reason=reason)
 
-    return [results.get(goal) or unknown(goal) for goal in goals]
+    full = _links_on_full_machine(summary)
+
+    def result(goal: Goal) -> GoalResult:
+        found = results.get(goal) or unknown(goal)
+        doubtful = found.verdict != "reached" and (goal.source, goal.destination) in full
+        return replace(found, full_machine=doubtful)
+
+    return [result(goal) for goal in goals]
+
+
+def _links_on_full_machine(summary: xr.Dataset) -> set[tuple[str, str]]:
+    full = (summary["status"] == STATUS.index("ok")) & cells_on_full_machine(summary)
+    links = full.any([name for name in full.dims if name not in LINK]).transpose(*LINK)
+    sources, destinations = (links[name].values.astype(str).tolist() for name in LINK)
+    return {(sources[at], destinations[to]) for at, to in np.argwhere(links.values).tolist()}
 
 
 def _tests(settings: pd.DataFrame, goal: Goal) -> pd.DataFrame:
@@ -181,7 +200,9 @@ def texts(results: Sequence[GoalResult]) -> Iterator[tuple[str, ...]]:
             between(result.low, result.high) + interval_note(result.assumed) if known else "",
             _percent(result.probability) if known else "",
             str(int(result.streams)) if math.isfinite(result.streams) else "",
-            result.verdict + (f": {result.reason}" if result.reason else ""),
+            result.verdict
+            + (f": {result.reason}" if result.reason else "")
+            + (", on a full measuring machine" if result.full_machine else ""),
             LIMIT_NAMES.get(result.limit, ""),
             result.before,
         )
@@ -191,11 +212,16 @@ def _percent(share: float) -> str:
     return "> 99 %" if share > 0.99 else "< 1 %" if share < 0.01 else f"{100 * share:.0f} %"
 
 
+_FULL = "The measuring machine was full in cells of {} that did not reach a goal, so that their rates may be its own."
+
+
 def in_a_sentence(results: Sequence[GoalResult]) -> str:
     """Count the verdicts."""
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in _ORDER}
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    return f"{counted(len(results), 'goal')}: {', '.join(parts)}."
+    full = sum(result.full_machine for result in results)
+    doubt = f" {_FULL.format(counted(full, 'link'))}" if full else ""
+    return f"{counted(len(results), 'goal')}: {', '.join(parts)}.{doubt}"
 
 
 _ORDER: Sequence[Verdict] = ("reached", "not reached", "not decided")

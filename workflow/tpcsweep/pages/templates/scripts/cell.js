@@ -44,9 +44,9 @@ function fillEvidence(row) {
   const cause = row.mean === null ? [] : causeOf(row, shares);
   fill("cause", ...cause);
   fill("advice", cause.length > 0 && points.advice.texts[points.advice.at[row.point]]);
-  const list = shares.map(([limit, percent]) => `${limits[limit].name} ${percent} %`);
-  fill("shares", list.length > 0 && `Shares of its time: ${list.join(", ")}.`);
-  const bar = d3.select("#bar").attr("aria-label", `Shares of the setting's time: ${list.join(", ")}`);
+  const list = shares.map(([limit, percent]) => `by ${limits[limit].name} for ${percent} %`);
+  fill("shares", list.length > 0 && `Its time was limited ${list.join(", ")}.`);
+  const bar = d3.select("#bar").attr("aria-label", `The setting's time was limited ${list.join(", ")}`);
   const parts = bar.selectAll("span").data(shares).join("span");
   parts.text(([limit, percent]) => (percent >= 9 ? limits[limit].letter : ""));
   parts.attr("title", (_, at) => list[at]).style("flex-grow", ([, percent]) => percent);
