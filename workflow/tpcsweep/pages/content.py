@@ -24,7 +24,7 @@ from tpcsweep.data.labels import (
     outside_sweep,
 )
 from tpcsweep.data.repetitions import count_in_mean, settings_of
-from tpcsweep.data.variables import LIMITS, SHARES, SUMMARY, UNEXPLAINED
+from tpcsweep.data.variables import LIMITS, SHARES, SUMMARY, UNEXPLAINED, Variable
 from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import Cells, grid_cells, limits_of_cells
 from tpcsweep.pages.cell_links import cell_links
@@ -309,14 +309,17 @@ def _columns(summary: xr.Dataset, carried: Sequence[PageFlag], limits: NDArray[A
         "figures": [
             {
                 "key": name,
-                "name": SUMMARY[name].meaning,
-                "units": SUMMARY[name].units.replace("1", ""),
+                "name": _with_unit(SUMMARY[name]),
                 "values": values,
             }
             for name, values in shown.items()
             if any(value is not None for value in values)
         ],
     }
+
+
+def _with_unit(figure: Variable) -> str:
+    return figure.meaning if figure.units == "1" else f"{figure.meaning} ({figure.units})"
 
 
 def _starts(summary: xr.Dataset) -> Texts | None:

@@ -59,8 +59,7 @@ class SettingFlags(Distinct):
 
 class Figure(TypedDict):
     key: str
-    name: str
-    units: str
+    name: str  # with its unit
     values: Texts
 
 

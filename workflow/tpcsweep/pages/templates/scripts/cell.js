@@ -110,9 +110,9 @@ function openCell() {
   fill("series", ...charts);
   fill("sampled", charts.length ? data.series.explained : data.series.absent);
   fillTransfers(cell);
-  const known = cells.figures.filter(({ values }) => cellsOf(row).some(one => values[one] !== null));
-  const amounts = known.map(({ values }) => cellsOf(row).map(one => values[one] ?? ""));
-  fillTable("#numbers", known.map(({ name, units }, at) => [units ? `${name} (${units})` : name, ...amounts[at]]));
+  const amounts = cells.figures.map(({ name, values }) => [name, ...cellsOf(row).map(one => values[one])]);
+  const known = amounts.filter(([, ...texts]) => texts.some(text => text !== null));
+  fillTable("#numbers", known);
   fillFiles(row, cell);
   outlineChosen(row);
 }
