@@ -369,29 +369,29 @@ SAME = {"restored": "as before"}
     [
         (
             [{"verified": "fq"} | SAME, {"verified": "fq"} | SAME],
-            "States verified after every cell: unchanged. restore runs after every deployment: tune old. Outcome: "
+            "States verified after every cell: unchanged. restore runs after every deployment: tune old. Hosts afterwards: "
             "restored; verify printed the same as before.",
         ),
         (
             [{"verified": "fq"} | SAME, {"verified": "fq", "changed": "mq"}],
             "States verified after every cell: changed after 2 cells. restore runs after every deployment: tune old. "
-            "Outcome: after the deployments of 2 cells: not recorded; after a job that was killed, the next run or "
+            "Hosts afterwards: after the deployments of 2 cells: not recorded; after a job that was killed, the next run or "
             "tpcsweep reap restores and reports it; after the deployments of 2 cells: restored;",
         ),
         (
             [{}, {}],
             "States not verified: the testbed has no command for it. restore runs after every deployment: tune old. "
-            "Outcome: not recorded",
+            "Hosts afterwards: not recorded",
         ),
         (
             [{"restored": "failed"}, {"verified": "fq"} | SAME],
-            "States verified in some deployments: unchanged. restore runs after every deployment: tune old. Outcome: "
+            "States verified in some deployments: unchanged. restore runs after every deployment: tune old. Hosts afterwards: "
             "after the deployments of 2 cells: not restored, because restore failed;",
         ),
         (
             [{"restored": "another state", "before": "mq 7", "after": "fq 8"}] * 2,
-            "Outcome: restored without an error, but verify printed another state than before. state before a "
-            "deployment, and after itmq 7fq 8",
+            "Hosts afterwards: restored without an error, but verify printed another state than before. state before a "
+            "deployment, and after itbeforemq 7afterfq 8",
         ),
     ],
 )
