@@ -369,14 +369,14 @@ SAME = {"restored": "as before"}
     [
         (
             [{"verified": "fq"} | SAME, {"verified": "fq"} | SAME],
-            "States verified after every cell: unchanged. restore runs after every deployment: tune old. Hosts afterwards: "
-            "restored; verify printed the same as before.",
+            "States verified after every cell: unchanged. restore runs after every deployment: tune old. "
+            "Hosts afterwards: restored; verify printed the same as before.",
         ),
         (
             [{"verified": "fq"} | SAME, {"verified": "fq", "changed": "mq"}],
             "States verified after every cell: changed after 2 cells. restore runs after every deployment: tune old. "
-            "Hosts afterwards: after the deployments of 2 cells: not recorded; after a job that was killed, the next run or "
-            "tpcsweep reap restores and reports it; after the deployments of 2 cells: restored;",
+            "Hosts afterwards: after the deployments of 2 cells: not recorded; after a job that was killed, the next "
+            "run or tpcsweep reap restores and reports it; after the deployments of 2 cells: restored;",
         ),
         (
             [{}, {}],
@@ -385,8 +385,8 @@ SAME = {"restored": "as before"}
         ),
         (
             [{"restored": "failed"}, {"verified": "fq"} | SAME],
-            "States verified in some deployments: unchanged. restore runs after every deployment: tune old. Hosts afterwards: "
-            "after the deployments of 2 cells: not restored, because restore failed;",
+            "States verified in some deployments: unchanged. restore runs after every deployment: tune old. "
+            "Hosts afterwards: after the deployments of 2 cells: not restored, because restore failed;",
         ),
         (
             [{"restored": "another state", "before": "mq 7", "after": "fq 8"}] * 2,
