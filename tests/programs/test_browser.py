@@ -16,8 +16,10 @@ from tpcsweep.analysis.history.change_points import find_history
 from tpcsweep.analysis.history.history_page import history_content
 from tpcsweep.analysis.models import fit, saved_fits
 from tpcsweep.analysis.page_sections import SECTIONS, goals_section
+from tpcsweep.common.numbers import short
 from tpcsweep.data import folding, opening
 from tpcsweep.data.labels import STATUS
+from tpcsweep.data.variables import SUMMARY
 from tpcsweep.pages import making
 from tpcsweep.pages.rendering import render
 from tpcsweep.running.overview import list_sweeps
@@ -241,6 +243,19 @@ def test_a_row_of_the_table_opens_its_setting(results: Path) -> None:
         row.locator("td").nth(2).click()
         assert visit.page.locator("#cell h2").inner_text() == f"source {source}, destination {destination}"
         assert visit.page.locator("#cell .value").inner_text().startswith(rate)
+
+
+def test_the_panel_has_the_numbers_of_all_repetitions_side_by_side(tmp_path: Path) -> None:
+    summary = made_up({"stock": 0.0, "fq": 0.3}, 2, seed=0)
+    file = written(tmp_path, summary)
+    used = opening.load(file)["source_cpu"].sel(tuning="fq", rtt=5.0, streams=4).values.tolist()
+    making.make_page(file, file.with_name("index.html"))
+    with visiting(file.with_name("index.html"), link="#cell=fq,5 ms,4") as visit:
+        read = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+        rows = visit.page.locator("#numbers tr").evaluate_all(read)
+    assert rows[0] == ["repetition", "1", "2"]
+    assert used[0] != used[1]
+    assert [f"{SUMMARY['source_cpu'].meaning} (cores)", *map(short, used)] in rows
 
 
 def test_the_panel_of_a_setting_has_the_paths_of_its_logs_and_cells(tmp_path: Path) -> None:
