@@ -90,6 +90,7 @@ class Provenance(TypedDict, total=False):
         str, Mapping[str, str]
     ]  # the user's settings: value, command, `verified`, and `changed` if it differs
     hosts: Mapping[str, Mapping[str, Any]]  # state of each host, by the keys of `measuring.host_state`
+    receiving_hosts: Sequence[str]  # those that have an address of the destination's doors
     simulation: SimulationRecord
 
 

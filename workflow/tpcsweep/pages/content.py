@@ -47,6 +47,7 @@ from tpcsweep.pages.findings import Change as Effect
 from tpcsweep.pages.findings import enough, findings
 from tpcsweep.pages.full_rates import FullRate, full_rates, lines_of_settings
 from tpcsweep.pages.gains import Forecast, gains
+from tpcsweep.pages.host_windows import HostWindow, host_windows, window_lines
 from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_COLOURS_ON_DARK, LIMIT_LETTERS
 from tpcsweep.pages.machine_load import disturbance
 from tpcsweep.pages.page_axes import axis_meaning, first_places, page_axis, value_texts
@@ -73,6 +74,7 @@ _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu"),
     *("machine_cpu", "machine_others", "machine_slowed"),
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
+    *("host_rtt", "host_rtt_loaded", "host_rwnd_limited", "host_sndbuf_limited", "host_retransmitted"),
 )
 """Figures of a cell in addition to its throughput, if any cell has them."""
 _STATES = ("not measured", "without a throughput", "failed", "not part of the sweep")
@@ -119,15 +121,16 @@ def page_content(
     remedies = Remedies(cells, gained, in_blocks)
     carried = page_flags(summary)
     frequent = frequent_flags(summary, carried)
-    rates = full_rates(summary)
-    points = _points(settings, cells, remedies, forecast, setting_flags(summary, carried, frequent), rates)
+    rates, windows = full_rates(summary), host_windows(summary)
+    flags = setting_flags(summary, carried, frequent)
+    points = _points(settings, cells, remedies, forecast, flags, rates, windows)
     limits = limits_of_cells(summary, settings)
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
     return {
         "about": dataset_facts(summary),
         "partial": str(summary.attrs.get("partial", "")),
         "banner": disturbance(summary),
-        "answers": _answers(settings, cells, remedies, rates, effects, links, goals),
+        "answers": _answers(settings, cells, remedies, [*rates, *windows], effects, links, goals),
         "findings": [
             {
                 "text": found.text,
@@ -159,7 +162,7 @@ def _answers(
     settings: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    rates: Sequence[FullRate],
+    rates: Sequence[FullRate | HostWindow],
     effects: SettingEffects | None,
     links: Links | None,
     goals: Mapping[str, Any] | None,
@@ -337,6 +340,7 @@ def _points(
     forecast: Forecast | None,
     flags: SettingFlags,
     rates: Sequence[FullRate],
+    windows: Sequence[HostWindow],
 ) -> Points:
     mean = settings["throughput"]
     grades = np.maximum.reduce(
@@ -344,8 +348,9 @@ def _points(
     )
     fitted = forecast.fitted.transpose(*mean.dims) if forecast else None
     path, quota = (_setting(settings, name, mean) for name in ("bandwidth", "cores"))
-    lines = zip(lines_of_settings(rates, mean.size), remedies.of_settings(), strict=True)
-    advice = [text_of_rate or text for text_of_rate, text in lines]
+    of_hosts = lines_of_settings(rates, mean.size), window_lines(windows, mean.size)
+    lines = zip(*of_hosts, remedies.of_settings(), strict=True)
+    advice = [rate or "\n".join(filter(None, (window, text))) for rate, window, text in lines]
     return {
         **_rates(settings),
         "state": settings["status"].where(~outside_sweep(settings), _OUTSIDE).values.ravel().tolist(),
