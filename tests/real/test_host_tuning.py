@@ -2,10 +2,12 @@
 """The shipped sweep of host tuning on two servers in namespaces, with commands that change their kernels."""
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import xarray as xr
@@ -27,6 +29,7 @@ VALUES = {
 VERIFY = (
     "tc -n {source} qdisc show dev tpc-eth && ip -n {source} link show dev tpc-eth | grep -o 'mtu [0-9]*'"
 )
+WINDOWS = {"small": "4096 32768 65536", "usual": "4096 131072 6291456"}
 RESTORE = f"{SHAPED} 20mbit && ip -n {{source}} link set dev tpc-eth mtu {{mtu}}"
 
 
@@ -91,3 +94,48 @@ def test_the_shipped_sweep_finds_the_gain_of_tuned_hosts(
     assert verdicts["network"] != "less"
     assert "gain" not in (verdicts["cap"], verdicts["storage"])
     assert (results / "figures/effects.csv").read_text().count("network") >= 1
+
+
+def test_the_hosts_kernels_name_a_window_that_only_they_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path of 20 ms whose RTT and bandwidth nobody declares, and a destination with a small tcp_rmem."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with site_of(tmp_path, ["curl"], streams=1, rtt=20, bandwidth=0.05, mtu=1500) as site:
+        testbed = tuned_hosts(site, tmp_path)
+        content = yaml.safe_load(testbed.read_text())
+        inside = f"ip netns exec {site.prefix}-dst1"
+        commands = {value: f"{inside} {SMALL}'{rmem}'" for value, rmem in WINDOWS.items()}
+        content["settings"]["tuning"] = {"values": commands, "restore": commands["usual"]}
+        testbed.write_text(yaml.safe_dump(content))
+        sweep = Sweep(tmp_path, "windows").define(
+            parameters={"tuning": [*WINDOWS], "tool": "curl", "file_size": "4 MiB", "streams": 1},
+            measurement={"until": "files", "files": 6, "max_time": "1 min"},
+            retry_share=0,
+        )
+        results = tmp_path / "results/windows@hosts"
+        client = ["ip", "netns", "exec", f"{site.prefix}-client"]
+        wanted = [str(results / name) for name in ("dataset.nc", "index.html")]
+        done = finished([*client, *sweep.command(*wanted), f"testbed={testbed}"])
+        assert done.returncode == 0, done.stdout
+        addresses = [urlsplit(url).hostname for url in site.pairs("redirector")[0]]
+    files = {value: results / f"cells/tuning={value}/repetition=1.json" for value in WINDOWS}
+    cells = {value: json.loads(file.read_bytes()) for value, file in files.items()}
+    small, usual = (cells[value]["summary"] for value in WINDOWS)
+    assert cells["small"]["limit"] == "window"
+    assert small["host_rwnd_limited"] > 0.8
+    assert small["share_window"] + small["share_not_visible"] > 0.9
+    assert cells["usual"]["limit"] != "window"
+    assert usual["share_window"] < 0.2
+    for cell in cells.values():
+        figures = cell["summary"]
+        assert 18 < figures["host_rtt"] < 25, "that of the path"
+        assert 0 <= figures["host_retransmitted"] < 0.5
+        assert 0 < figures["host_connections"] < 2, "data connections alone"
+        assert cell["provenance"]["receiving_hosts"] == ["b1"]
+        recorded = json.dumps(cell["provenance"]["hosts"])
+        assert not [address for address in addresses if address in recorded]
+    page = " ".join((results / "index.html").read_text().split())
+    assert "the receive window of b1 stopped senders" in page
+    assert "Raise the third number of net.ipv4.tcp_rmem on b1 (now 64 KiB)" in page
+    assert re.search(r"RTT not set; (19|2\d) ms by the hosts", page)

@@ -93,6 +93,10 @@ def looks(rate: float, *, busy: float = 25, seconds: int = 10, ahead: float = 10
     ]
 
 
+def load_between(looks: Sequence[Look], begin: float, end: float) -> hosts.Load | None:
+    return hosts.load_of(hosts.looks_between(looks, begin, end))
+
+
 def test_the_load_is_that_of_the_cells_time() -> None:
     first = looks(1.0, seconds=5)
     rest = [
@@ -102,12 +106,12 @@ def test_the_load_is_that_of_the_cells_time() -> None:
         )
         for at, each in enumerate(looks(0.0, seconds=10)[5:])
     ]
-    found = hosts.load_between([*first, *rest[1:]], 5.0, 10.5)
+    found = load_between([*first, *rest[1:]], 5.0, 10.5)
     assert found is not None
     assert (found.cpu, found.iowait, found.received) == pytest.approx((0.5, 0.0, 4.0))
-    assert hosts.load_between(first, 4.5, 10.0) is None, "too few readings are none"
-    assert hosts.load_between([], 0.0, 1.0) is None
-    assert hosts.load_between([*looks(3.0)[3:], looks(0.0)[-1]], 3.0, 10.0) is None, "a counter began again"
+    assert load_between(first, 4.5, 10.0) is None, "too few readings are none"
+    assert load_between([], 0.0, 1.0) is None
+    assert load_between([*looks(3.0)[3:], looks(0.0)[-1]], 3.0, 10.0) is None, "a counter began again"
 
 
 @pytest.mark.parametrize(

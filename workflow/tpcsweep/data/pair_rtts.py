@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RTTs of pairs of endpoints or sites, to whose paths nothing adds an RTT; pure functions."""
+"""RTTs of pairs of endpoints or sites, to whose paths nothing adds an RTT; pure functions.
+
+They are declared or measured before the cells. Without such RTTs the kernels of recorded hosts know them.
+"""
 
 import math
 
@@ -13,8 +16,13 @@ from tpcsweep.data.labels import ENDPOINTS
 
 def rtts_of_pairs(summary: xr.Dataset) -> NDArray[np.float64]:
     """Return the known RTTs of idle paths in ms, of all cells."""
-    rtts = summary["rtt_idle"].values.ravel() if "rtt_idle" in summary else np.array([])
-    return np.asarray(rtts[np.isfinite(rtts)])
+    own = _known(summary, "rtt_idle")
+    return own if own.size else _known(summary, "host_rtt")
+
+
+def _known(summary: xr.Dataset, name: str) -> NDArray[np.float64]:
+    values = summary[name].values.ravel() if name in summary else np.array([])
+    return np.asarray(values[np.isfinite(values)])
 
 
 def pair_rtt_text(summary: xr.Dataset) -> str:
@@ -26,7 +34,10 @@ def pair_rtt_text(summary: xr.Dataset) -> str:
     of_pairs = rtts_of_pairs(summary)
     if (math.isfinite(rtt.item()) and (rtt.item() or is_added)) or not of_pairs.size:
         return ""
-    return f"{ends_text(of_pairs)} ms {'measured' if is_added else 'declared'}"
+    source = "measured" if is_added else "declared"
+    if not _known(summary, "rtt_idle").size:
+        source = "by the hosts' kernels"
+    return f"{ends_text(of_pairs)} ms {source}"
 
 
 def ends_text(values: NDArray[np.float64]) -> str:

@@ -2,24 +2,28 @@
 # ruff: noqa: UP006, UP035, UP045 (hosts may have Python 3.6)
 """Describe a host, and count its load: a program that is sent to hosts, and imports the standard library alone.
 
-`python3 -c PROGRAM INTERVAL SECONDS` prints a line of JSON with the state of the host. With an interval it then prints
-its counters every INTERVAL seconds, until its standard input closes, SECONDS have passed or its output fails.
+`python3 -c PROGRAM INTERVAL SECONDS [ADDRESS...]` prints a line of JSON with the state of the host. With an interval it
+then prints its counters every INTERVAL seconds, until its standard input closes, SECONDS have passed or its output
+fails. With addresses of the destination it also counts the connections over which this host sends data there, all of
+them: traffic between the same hosts that is not the cell's is included.
 
-Addresses, names of hosts, and sysctls that contain keys are not read.
+Addresses, names of hosts, and sysctls that contain keys are not printed.
 
 Sources: proc(5); Documentation/ABI/testing/sysfs-class-net, sysfs-devices-system-cpu, sysfs-block of Linux; ethtool(8),
-tc(8); /etc/tuned/active_profile is where tuned keeps its profile.
+tc(8); /etc/tuned/active_profile is where tuned keeps its profile; sock_diag(7), linux/inet_diag.h, linux/tcp.h.
 """
 
 import json
 import os
 import platform
 import select
+import socket
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence
 
 NET = Path("/sys/class/net")
 BLOCK = Path("/sys/block")
@@ -27,6 +31,27 @@ SYSCTLS = Path("/proc/sys")
 PROGRAMS = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 PATIENCE = 5.0  # seconds for ethtool or tc, which take milliseconds
 NO_DISKS = ("loop", "ram", "zram", "sr", "fd", "nbd")
+TCP_INFO = {
+    "rtt": ("=I", 68),
+    "total_retrans": ("=I", 100),
+    "bytes_acked": ("=Q", 120),
+    "bytes_received": ("=Q", 128),
+    "min_rtt": ("=I", 148),
+    "data_segs_out": ("=I", 156),
+    "busy_time": ("=Q", 168),
+    "rwnd_limited": ("=Q", 176),
+    "sndbuf_limited": ("=Q", 184),
+}
+"""Type and place of fields in struct tcp_info (times in µs), whose end older kernels lack."""
+TCP_COUNTERS = (
+    "bytes_acked",
+    "data_segs_out",
+    "total_retrans",
+    "busy_time",
+    "rwnd_limited",
+    "sndbuf_limited",
+)
+UNKNOWN_RTT = (0, 2**32 - 1)
 
 
 def state() -> Dict[str, Any]:
@@ -147,6 +172,117 @@ def cpu_times(stat: str) -> List[int]:
     return [sum(ticks) - ticks[3] - ticks[4], ticks[4], sum(ticks)]
 
 
+class Senders:
+    """Connections to some addresses over which this host sends more than it receives."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = {packed(address) for address in addresses}
+        self._last = {}  # type: Dict[bytes, Dict[str, int]]
+        self._sums = {}  # type: Dict[str, int]
+
+    def read(self) -> Optional[Dict[str, Any]]:
+        """Return their `number`, `sums` of counters with ended connections, smallest `min_rtt` and mean `rtt` in µs.
+
+        Fields that the kernel lacks are omitted. Without addresses or the kernel's answer, and if the kernel does not
+        count bytes (before 4.1), return None.
+        """
+        try:
+            now = dict(connections(self._addresses)) if self._addresses else {}
+        except OSError:
+            return None
+        if not self._addresses or not all("bytes_received" in info for info in now.values()):
+            return None
+        # The first acknowledged byte may be that of the handshake.
+        sending = {key: info for key, info in now.items() if info["bytes_acked"] > info["bytes_received"] + 1}
+        for key, info in sending.items():
+            before = self._last.get(key, {})
+            for name in TCP_COUNTERS:
+                if name in info:
+                    self._sums[name] = self._sums.get(name, 0) + info[name] - before.get(name, 0)
+        self._last = now
+        rtts, least = (
+            [info[name] for info in sending.values() if info.get(name, 0) not in UNKNOWN_RTT]
+            for name in ("rtt", "min_rtt")
+        )
+        return known(
+            {
+                "number": len(sending),
+                "sums": dict(self._sums),
+                "min_rtt": min(least) if least else None,
+                "rtt": sum(rtts) / len(rtts) if rtts else None,
+            }
+        )
+
+
+def connections(addresses: Iterable[bytes]) -> Iterator[Any]:
+    """Yield the cookie and the struct tcp_info of each established connection to some addresses. Raises OSError."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as asked:  # NETLINK_SOCK_DIAG
+        asked.settimeout(PATIENCE)
+        for family in (socket.AF_INET, socket.AF_INET6):
+            # SOCK_DIAG_BY_FAMILY as a dump, of ESTABLISHED connections with INET_DIAG_INFO
+            body = struct.pack("=BBBxI48x", family, socket.IPPROTO_TCP, 1 << 1, 1 << 1)
+            asked.send(struct.pack("=IHHII", 16 + len(body), 20, 0x301, family, 0) + body)
+            for message in answers(asked):
+                remote = message[24:40] if family == socket.AF_INET6 else mapped(message[24:28])
+                local = message[8:24] if family == socket.AF_INET6 else mapped(message[8:12])
+                if remote in addresses and remote != local:
+                    yield message[44:52], tcp_info(message)
+
+
+def answers(asked: socket.socket) -> Iterator[bytes]:
+    """Receive the messages of a dump. Raises OSError."""
+    while True:
+        data = asked.recv(1 << 17)
+        while len(data) >= 16:
+            length, kind = struct.unpack_from("=IH", data)
+            if kind == 3:  # NLMSG_DONE
+                return
+            if kind == 2:  # NLMSG_ERROR
+                raise OSError(-struct.unpack_from("=i", data, 16)[0], "sock_diag")
+            yield data[16:length]
+            data = data[(length + 3) & ~3 :]
+
+
+def tcp_info(message: bytes) -> Dict[str, int]:
+    """Return the fields of a struct inet_diag_msg's tcp_info that the kernel has."""
+    offset = 72
+    while offset + 4 <= len(message):
+        length, kind = struct.unpack_from("=HH", message, offset)
+        if kind == 2:  # INET_DIAG_INFO
+            info = message[offset + 4 : offset + length]
+            return {
+                name: struct.unpack_from(form, info, place)[0]
+                for name, (form, place) in TCP_INFO.items()
+                if place + struct.calcsize(form) <= len(info)
+            }
+        offset += max(4, (length + 3) & ~3)
+    return {}
+
+
+def mapped(address: bytes) -> bytes:
+    """Return an address of IPv4 mapped into IPv6."""
+    return b"\0" * 10 + b"\xff\xff" + address
+
+
+def packed(address: str) -> bytes:
+    if ":" in address:
+        return socket.inet_pton(socket.AF_INET6, address)
+    return mapped(socket.inet_pton(socket.AF_INET, address))
+
+
+def receives(addresses: Sequence[str]) -> bool:
+    """Return whether one of the addresses is this host's."""
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as tried:
+                tried.bind((address, 0))
+                return True
+        except OSError:  # another host's address, or a kernel without IPv6
+            continue
+    return False
+
+
 def text(file: Path) -> Optional[str]:
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
@@ -202,17 +338,18 @@ def show(record: Dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def main(interval: float, seconds: float) -> None:
+def main(interval: float, seconds: float, addresses: Sequence[str]) -> None:
     end = time.monotonic() + seconds
-    show({"state": state()})
+    senders = Senders(addresses)
+    show({"state": state(), "receives": receives(addresses)})
     while interval and time.monotonic() < end:
-        show(counters())
+        show({**counters(), "tcp": senders.read()})
         if select.select([0], [], [], interval)[0] and not os.read(0, 4096):
             return
 
 
 if __name__ == "__main__":
     try:
-        main(float(sys.argv[1]), float(sys.argv[2]))
+        main(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3:])
     except (OSError, KeyboardInterrupt):  # whoever reads is gone
         os._exit(1)  # without an attempt to write what is buffered

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import BYTES, GBIT_PER_MS
 from tpcsweep.data.cell_result import Limit
+from tpcsweep.data.host_buffers import WINDOW_CLOSED
 from tpcsweep.data.variables import NONE_FOUND, NOT_VISIBLE, SHARES
 from tpcsweep.measuring import tcp
 from tpcsweep.measuring.readings import Series, mean
@@ -23,9 +24,9 @@ from tpcsweep.sweeps.parameters import WITHOUT_FILES, Parameters
 FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
 SATURATED = 0.95
 """Share of CPU time above which CPUs without a quota are exhausted: a machine's, or a pod's exclusive ones."""
-WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
-"""Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
-The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
+WINDOW_FULL = 0.5
+"""Data in flight over the TCP buffer above which a window binds without the kernel's report (`WINDOW_CLOSED`: with it).
+The kernel lets 0.6 to 0.75 of a buffer be used."""
 CWND_USED = 0.5  # share of congestion windows from which they limit a sender
 LOST = 0.4  # throughput over the rate that the losses allow, above which they bind
 DROPS = ("path_queue_drops", "path_drops")

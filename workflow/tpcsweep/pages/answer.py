@@ -15,6 +15,7 @@ from tpcsweep.common.numbers import short
 from tpcsweep.data.variables import UNEXPLAINED
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.full_rates import HOST_RATE, NAMES, RAISE, FullRate
+from tpcsweep.pages.host_windows import HostWindow
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import value_text
 
@@ -25,10 +26,15 @@ Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
-def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies, full_rates: Sequence[FullRate] = ()) -> str:
+def answer(
+    summary: xr.Dataset,
+    cells: Cells,
+    remedies: Remedies,
+    of_hosts: Sequence[FullRate | HostWindow] = (),
+) -> str:
     """Return two sentences about cells without warnings, or "" if no limit of theirs is known.
 
-    Others follow for the rate limits of hosts that these cells fill.
+    Others follow for the rate limits and windows of hosts that limit these cells.
     """
     judged = cells.trusted & (cells.limit != "")
     below = judged & ~(cells.throughput >= _FILLED * cells.bandwidth) & (cells.limit != "bandwidth")
@@ -44,8 +50,8 @@ def answer(summary: xr.Dataset, cells: Cells, remedies: Remedies, full_rates: Se
     text = next(_numbers(limit, held, judged, summary, cells), "")
     if not text:
         text = f"{_capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}"
-    rates = filter(None, (rate.in_settings(held) for rate in full_rates))
-    return " ".join([f"{text}.", *rates, _change(limit, held, remedies)])
+    known = filter(None, (of_host.in_settings(held) for of_host in of_hosts))
+    return " ".join([f"{text}.", *known, _change(limit, held, remedies)])
 
 
 def _change(limit: str, held: Mask, remedies: Remedies) -> str:

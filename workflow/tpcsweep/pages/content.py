@@ -58,6 +58,7 @@ from tpcsweep.pages.full_rates import (
     with_host_rate,
 )
 from tpcsweep.pages.gains import Forecast, gains
+from tpcsweep.pages.host_windows import HostWindow, host_windows, window_lines
 from tpcsweep.pages.limit_colours import (
     HOST_RATE_COLOUR,
     HOST_RATE_LETTER,
@@ -91,6 +92,7 @@ _SHOWN = (
     *("machine_cpu", "machine_others", "machine_slowed"),
     *("host_cpu", "host_iowait", "host_others"),
     *("retransmits", "loss_seen", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
+    *("host_rtt", "host_rtt_loaded", "host_rwnd_limited", "host_sndbuf_limited", "host_retransmitted"),
 )
 """Figures of a cell in addition to its throughput, if any cell has them."""
 _STATES = ("not measured", "without a throughput", "failed", "not part of the sweep")
@@ -138,7 +140,8 @@ def page_content(
     remedies = Remedies(cells, gained, in_blocks)
     carried = page_flags(summary)
     frequent = frequent_flags(summary, carried)
-    points = _points(settings, cells, remedies, forecast, setting_flags(summary, carried, frequent), rates)
+    flags, windows = setting_flags(summary, carried, frequent), host_windows(summary)
+    points = _points(settings, cells, remedies, forecast, flags, rates, windows)
     is_full = fills_some(rates, settings["throughput"].size)
     limits = with_host_rate(limits_of_cells(summary, settings), is_full.repeat(summary.sizes[REPETITION]))
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
@@ -146,7 +149,7 @@ def page_content(
         "about": dataset_facts(summary),
         "partial": str(summary.attrs.get("partial", "")),
         "banner": disturbance(summary),
-        "answers": _answers(settings, cells, remedies, rates, effects, links, goals),
+        "answers": _answers(settings, cells, remedies, [*rates, *windows], effects, links, goals),
         "findings": [
             {
                 "text": found.text,
@@ -179,7 +182,7 @@ def _answers(
     settings: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    rates: Sequence[FullRate],
+    of_hosts: Sequence[FullRate | HostWindow],
     effects: SettingEffects | None,
     links: Links | None,
     goals: Mapping[str, Any] | None,
@@ -189,7 +192,7 @@ def _answers(
     found = [
         effects["headline"] if effects else "",
         " ".join(filter(None, of_mesh)),
-        answer(settings, cells, remedies, rates) if enough(cells, settings) else "",
+        answer(settings, cells, remedies, of_hosts) if enough(cells, settings) else "",
     ]
     return [text for text in found if text]
 
@@ -365,6 +368,7 @@ def _points(
     forecast: Forecast | None,
     flags: SettingFlags,
     rates: Sequence[FullRate],
+    windows: Sequence[HostWindow],
 ) -> Points:
     mean = settings["throughput"]
     grades = np.maximum.reduce(
@@ -372,8 +376,9 @@ def _points(
     )
     fitted = forecast.fitted.transpose(*mean.dims) if forecast else None
     path, quota = (_setting(settings, name, mean) for name in ("bandwidth", "cores"))
-    lines = zip(lines_of_settings(rates, mean.size), remedies.of_settings(), strict=True)
-    advice = [text_of_rate or text for text_of_rate, text in lines]
+    of_hosts = lines_of_settings(rates, mean.size), window_lines(windows, mean.size)
+    lines = zip(*of_hosts, remedies.of_settings(), strict=True)
+    advice = [rate or "\n".join(filter(None, (window, text))) for rate, window, text in lines]
     return {
         **_rates(settings),
         "state": settings["status"].where(~outside_sweep(settings), _OUTSIDE).values.ravel().tolist(),

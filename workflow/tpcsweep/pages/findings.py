@@ -27,6 +27,7 @@ from tpcsweep.pages.cell_columns import FULL, Cells, doubtful, grid_cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.full_rates import NAMES, RAISE, explained, full_rates
 from tpcsweep.pages.gains import Gains
+from tpcsweep.pages.host_windows import HostWindow, host_windows
 from tpcsweep.pages.remedies import SCATTER_OF_PAIRS, UNDECIDED_PAUSES, Remedies
 from tpcsweep.sweeps.parameters import CELL, KNOBS, LINK, value_text
 from tpcsweep.sweeps.sweep import REPETITION
@@ -77,7 +78,7 @@ def findings(
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
         about = [Sentence(text, _places(cells.trusted))]
     else:
-        limits = _limits(cells, Remedies(cells, gains, effects))
+        limits = _limits(cells, Remedies(cells, gains, effects), host_windows(summary))
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
     return [*about, *_host_rates(summary), *_doubts(summary, bool(effects)), *_holes(summary)]
 
@@ -150,7 +151,7 @@ def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
     return f" The cheapest of them: {'; '.join(texts)}." if is_cheaper else ""
 
 
-def _limits(cells: Cells, remedies: Remedies) -> Iterator[Sentence]:
+def _limits(cells: Cells, remedies: Remedies, windows: Sequence[HostWindow]) -> Iterator[Sentence]:
     """Yield a paragraph for each of the most frequent limits: settings, region, share of time and remedies."""
     judged = cells.trusted & (cells.limit != "")
     if not judged.any():
@@ -165,6 +166,7 @@ def _limits(cells: Cells, remedies: Remedies) -> Iterator[Sentence]:
         if whole.any():
             name, region = NAMES[limit], _region(whole, judged, cells)
             texts.append(f"{name[0].upper()}{name[1:]} limits {region}{_time(whole, limit, cells)}.")
+            texts += filter(None, (window.in_settings(whole) for window in windows))
             texts += _filled_pauses(whole & cells.shared, whole & cells.undecided)
             texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole))
         if partial.any():

@@ -3,6 +3,9 @@
 
 For each deployment one process on each host describes it and counts its load (`measuring.host_state`). It is sent to a
 shell there, and its standard input is a pipe of this process: it ends with this process, even by kill -9.
+
+Of endpoints the hosts' kernels also describe the connections to the destination's doors. The doors' addresses are
+resolved here, and sent to the hosts alone: no record contains them.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import math
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,7 +33,9 @@ from tpcsweep.common.numbers import BYTES, json_number, short
 from tpcsweep.data import flag_rules
 from tpcsweep.data.cell_result import NOT_RECORDED, CellResult, Summary
 from tpcsweep.data.flag_rules import PAYLOAD_SHARE, Evidence
-from tpcsweep.measuring import host_state
+from tpcsweep.data.host_buffers import RECEIVE, SEND, largest_buffer
+from tpcsweep.measuring import host_connections, host_state
+from tpcsweep.measuring.host_connections import Reading, Sent
 from tpcsweep.sweeps.testbed_settings import SavedHost
 from tpcsweep.testbeds.interface import Finding
 
@@ -42,7 +48,7 @@ INTERVAL = 1.0  # seconds between readings of the counters
 ENDING = 2.0  # most seconds for a host's process to end
 DIGITS = 6  # significant digits of figures
 SHELL = """command -v {python} >/dev/null 2>&1 || {{ echo '{{"problem": "no {python}"}}'; exit 127; }}
-exec {python} -c {program} {interval} {seconds}
+exec {python} -c {program} {interval} {seconds} {addresses}
 """
 
 Ways = Mapping[str, str | SavedHost]
@@ -54,6 +60,7 @@ class Look(NamedTuple):
     time: float  # of the host's own clock
     cpu: Sequence[float]  # ticks: busy, waiting for disks, all
     traffic: Mapping[str, Sequence[float]]  # bytes received and sent, by interface
+    tcp: Reading | None = None  # None if the host does not know its connections to the destination
 
 
 class Load(NamedTuple):
@@ -85,12 +92,19 @@ class Watch:
         self.states = {**states, **{name: host.described() for name, host in hosts.items()}}
         """The state of each host for the provenance of cells, or why there is none."""
 
+    @property
+    def receivers(self) -> list[str]:
+        """The hosts that have an address of the destination's doors."""
+        return [name for name, host in self._hosts.items() if host.receives]
+
     def with_load(self, measured: CellResult, clock: CellClock) -> CellResult:
-        """Return a cell with figures of its hosts' load after its warm-up, and their flag."""
+        """Return a cell with figures of its hosts' load and connections after its warm-up, their limit and flag."""
         summary = measured.summary
         begin, end = (clock.began + (value or 0.0) for value in (summary.warmup, summary.duration))
-        windows = {name: load_between(host.looks, begin, end) for name, host in self._hosts.items()}
-        loads = {name: load for name, load in windows.items() if load}
+        windows = {name: looks_between(host.looks, begin, end) for name, host in self._hosts.items()}
+        loads = {name: load for name, looks in windows.items() if (load := load_of(looks))}
+        sent = {name: sent for name, looks in windows.items() if (sent := sent_in(looks))}
+        measured = self._with_connections(measured, sent)
         if not loads:
             return measured
         figures = {
@@ -102,19 +116,40 @@ class Watch:
             figures["host_others"] = max(others.values())
             shares = (rate / speed for name, rate in others.items() if (speed := self._hosts[name].speed))
             share = max(shares, default=math.nan)
-        rounded = {name: json_number(value, DIGITS) for name, value in figures.items()}
-        added = Summary({**summary.figures, **rounded})
+        added = _with_figures(measured.summary, figures)
         evidence = Evidence(status=measured.status, summary=added, bandwidth=math.nan, hosts_used=share)
         flags = [flag_rules.production_load.__name__] if flag_rules.production_load(evidence) else []
         return dataclasses.replace(measured, summary=added, flags=(*measured.flags, *flags))
 
+    def _with_connections(self, measured: CellResult, sent: Mapping[str, Sent]) -> CellResult:
+        """Return a cell with the figures of the connections that hosts sent over, and with their windows as a limit."""
+        if not (total := host_connections.together([*sent.values()])):
+            return measured
+        buffers = (
+            largest_buffer([self.states[name] for name in names], sysctl)
+            for names, sysctl in ((self.receivers, RECEIVE), (sent, SEND))
+        )
+        share = host_connections.window_share(total, *buffers)
+        added = _with_figures(measured.summary, host_connections.figures(total))
+        return host_connections.with_window(dataclasses.replace(measured, summary=added), share)
 
-def load_between(looks: Sequence[Look], begin: float, end: float) -> Load | None:
-    """Return the load of a host in a time, by the looks in it; None unless they span half of it."""
+
+def _with_figures(summary: Summary, figures: Mapping[str, float]) -> Summary:
+    rounded = {name: json_number(value, DIGITS) for name, value in figures.items()}
+    return Summary({**summary.figures, **rounded})
+
+
+def looks_between(looks: Sequence[Look], begin: float, end: float) -> list[Look]:
+    """Return the looks in a time; none unless they span half of it."""
     inside = [look for look in looks if begin <= look.when <= end]
-    if len(inside) < 2 or inside[-1].when - inside[0].when < (end - begin) / 2:
+    return inside if len(inside) > 1 and inside[-1].when - inside[0].when >= (end - begin) / 2 else []
+
+
+def load_of(looks: Sequence[Look]) -> Load | None:
+    """Return the load of a host between the first and the last of some looks; None without any."""
+    if not looks:
         return None
-    first, last = inside[0], inside[-1]
+    first, last = looks[0], looks[-1]
     busy, waiting, total = (after - before for before, after in zip(first.cpu, last.cpu, strict=True))
     seconds = last.time - first.time
     if min(total, seconds) <= 0:
@@ -129,6 +164,14 @@ def load_between(looks: Sequence[Look], begin: float, end: float) -> Load | None
     return Load(busy / total, waiting / total, *rates)
 
 
+def sent_in(looks: Sequence[Look]) -> Sent | None:
+    """Return what a host sent to the destination in some looks; None without two that know it."""
+    known = [(look.time, look.tcp) for look in looks if look.tcp is not None]
+    if len(known) < 2:
+        return None
+    return host_connections.sent_between([tcp for _, tcp in known], known[-1][0] - known[0][0])
+
+
 def others_rate(load: Load, throughput: float) -> float:
     """Return the least traffic of a host in Gbit/s that is not the cell's: a host carries the cell once each way.
 
@@ -139,18 +182,24 @@ def others_rate(load: Load, throughput: float) -> float:
 
 @contextlib.contextmanager
 def watched(
-    ways: Ways, seconds: float, stage: Callable[[str], None], interval: float = INTERVAL
+    ways: Ways,
+    seconds: float,
+    stage: Callable[[str], None],
+    interval: float = INTERVAL,
+    doors: Sequence[str] = (),
 ) -> Iterator[Watch]:
     """Watch hosts for the length of a `with`, at most `seconds`; `interval` 0 only describes them.
 
+    Connections to `doors`, the names of the destination's, are counted.
     A host that cannot be asked stops nothing: its state is the reason, which `stage` reports with details.
     """
     states = {name: saved_state(way) for name, way in ways.items() if isinstance(way, SavedHost)}
     asked: dict[str, _Asked] = {}
+    addresses = _addresses(doors) if len(states) < len(ways) else []
     try:
         for name, way in ways.items():
             if isinstance(way, str):
-                asked[name] = _Asked(way, interval, seconds)
+                asked[name] = _Asked(way, interval, seconds, addresses)
         give_up = time.monotonic() + ANSWER
         for host in asked.values():
             host.wait(give_up)
@@ -163,6 +212,15 @@ def watched(
     finally:
         for host in asked.values():
             host.end()
+
+
+def _addresses(names: Sequence[str]) -> list[str]:
+    """Return the addresses of some names; those of unknown names are left out, because transfers report them."""
+    found = list[str]()
+    for name in names:
+        with contextlib.suppress(OSError):
+            found += [str(each[4][0]) for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+    return list(dict.fromkeys(address.partition("%")[0] for address in found))
 
 
 def findings(ways: Ways) -> list[Finding]:
@@ -182,8 +240,9 @@ def findings(ways: Ways) -> list[Finding]:
 class _Asked:
     """A process on a host, which describes it and sends its counters."""
 
-    def __init__(self, way: str, interval: float, seconds: float) -> None:
+    def __init__(self, way: str, interval: float, seconds: float, addresses: Sequence[str]) -> None:
         self._state: dict[str, Any] | None = None
+        self.receives = False  # whether the host has one of the addresses
         self._problem = ""
         self.looks: list[Look] = []
         self._answered = threading.Event()
@@ -192,7 +251,8 @@ class _Asked:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
         python = shlex.quote(sys.executable) if way == LOCAL else "python3"
         program = shlex.quote(inspect.getsource(host_state))
-        text = SHELL.format(python=python, program=program, interval=interval, seconds=seconds)
+        given = {"interval": interval, "seconds": seconds, "addresses": shlex.join(addresses)}
+        text = SHELL.format(python=python, program=program, **given)
         try:
             command = [*([] if way == LOCAL else shlex.split(way)), "sh"]
             # A session of its own has no terminal on which ssh could ask for a password.
@@ -227,9 +287,11 @@ class _Asked:
                     self._problem = str(record["problem"])
                 elif "state" in record:
                     self._state = dict(record["state"])
+                    self.receives = bool(record["receives"])
                     self._answered.set()
                 else:
-                    self.looks.append(Look(when, record["time"], record["cpu"], record["interfaces"]))
+                    counters = (record[key] for key in ("time", "cpu", "interfaces", "tcp"))
+                    self.looks.append(Look(when, *counters))
         self._answered.set()
 
     def wait(self, give_up: float) -> None:

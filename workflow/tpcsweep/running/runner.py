@@ -167,7 +167,12 @@ class _Job:
                     host_settings.in_force(
                         self._settings, log, self._shown.stage, self._note_restored
                     ) as settings,
-                    hosts.watched(self._study.testbed.hosts, self._longest, self._shown.stage) as watch,
+                    hosts.watched(
+                        self._study.testbed.hosts,
+                        self._longest,
+                        self._shown.stage,
+                        doors=self._study.testbed.receiving_doors(self._request.parameters),
+                    ) as watch,
                 ):
                     well, reason = self._cells(site, settings, watch)
                 if well:
@@ -215,6 +220,8 @@ class _Job:
             origin["settings"] = settings.provenance
         if watch.states:
             origin["hosts"] = {**origin.get("hosts", {}), **watch.states}
+        if watch.receivers:
+            origin["receiving_hosts"] = watch.receivers
         well = False
         while self._any_left():
             task = self.remaining[0]

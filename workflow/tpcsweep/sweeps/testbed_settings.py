@@ -145,6 +145,10 @@ class Settings(Strict):
         """
         return frozenset()
 
+    def receiving_doors(self, _wanted: DeploymentParameters) -> list[str]:
+        """Return names of the destination's doors, if only the kernels of `hosts` show connections to them."""
+        return []
+
     def affordable(self, _grid: Grid, paths: Sequence[str]) -> list[str]:
         """Return the first deployments of some that together need no more than the budget of a run."""
         return [*paths]

@@ -12,9 +12,9 @@ from tpcsweep.data.variables import DIMENSIONS, ORIGIN_SAMPLES, OTHER_VARIABLES,
 from tpcsweep.sweeps import units
 from tpcsweep.sweeps.parameters import AnyText, Parameters, Strict, Text, Value, quantity
 from tpcsweep.sweeps.problems import Fault
-from tpcsweep.sweeps.units import CORES, DURATION, FRACTION, RATE, RTT, Dimension, UnitError, parse
+from tpcsweep.sweeps.units import CORES, DURATION, FRACTION, RATE, RTT, SIZE, Dimension, UnitError, parse
 
-_DIMENSIONS = {"Gbit/s": RATE, "s": DURATION, "ms": RTT, "cores": CORES, "1": FRACTION}
+_DIMENSIONS = {"Gbit/s": RATE, "s": DURATION, "ms": RTT, "cores": CORES, "1": FRACTION, "B": SIZE}
 """The dimension of a variable, by its unit in the dataset."""
 TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *TRANSFERS, *OTHER_VARIABLES, *DIMENSIONS}
 """Names of the dataset's variables and dimensions; axes of an import need other names."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -277,6 +278,10 @@ class Endpoints(Settings):
 
     def _most_streams(self, end: End) -> int:
         return (isinstance(end, Site) and end.max_streams) or self.max_streams
+
+    def receiving_doors(self, wanted: DeploymentParameters) -> list[str]:
+        hosts = [urlsplit(url).hostname for url in self.pair(wanted).destination.urls]
+        return [host for host in dict.fromkeys(hosts) if host]  # a local folder has none
 
     def crowded(self, wanted: DeploymentParameters, streams: int) -> tuple[End, int, int] | None:
         """Return an end with more transfers at a time than it allows, their number, and the limit; None if all fit."""
