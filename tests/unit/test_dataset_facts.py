@@ -43,7 +43,7 @@ def test_parameters_that_the_head_lacks_are_listed(blocks: xr.Dataset) -> None:
         blocks.assign_coords(encryption="usual", checksum="adler32", tool="curl", pair="only")
     )
     others = dict(made["facts"])["other settings"].split(", ")
-    assert "checksum adler32" in others and "data encrypted as usual for curl" in made["settings"]
+    assert "checksum adler32" in others and "data encrypted by TLS (usual for curl)" in made["settings"]
     assert not any(text.startswith(("tool ", "pair ")) for text in others)
     assert "tool curl" in made["settings"]
 
@@ -51,10 +51,10 @@ def test_parameters_that_the_head_lacks_are_listed(blocks: xr.Dataset) -> None:
 @pytest.mark.parametrize(
     ("kind", "tool", "encryption", "text"),
     [
-        ("netns", "curl", "usual", "data encrypted as usual for curl"),
+        ("netns", "curl", "usual", "data encrypted by TLS (usual for curl)"),
         ("netns", "curl", "none", "data not encrypted"),
-        ("kubernetes", "xrdcp", "usual", "data not encrypted as usual for xrdcp"),
-        ("endpoints", "curl", "usual", ""),
+        ("kubernetes", "xrdcp", "usual", "data not encrypted (usual for xrdcp)"),
+        ("endpoints", "curl", "usual", "encryption of data not known, as servers decide it"),
         ("imported", "curl", "usual", ""),
         ("simulation", "curl", "usual", ""),
         ("netns", "other", "usual", ""),
@@ -62,7 +62,7 @@ def test_parameters_that_the_head_lacks_are_listed(blocks: xr.Dataset) -> None:
             "netns",
             ["curl", "iperf3"],
             "usual",
-            "data encrypted as usual for curl and not encrypted as usual for iperf3",
+            "data encrypted by TLS (usual for curl) and not encrypted (usual for iperf3)",
         ),
         ("netns", "curl", ["none", "tls"], ""),
         ("netns", "curl", None, ""),

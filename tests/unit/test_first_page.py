@@ -234,14 +234,16 @@ def test_the_head_tells_whether_the_machine_was_quiet(folded: Folded, summary: x
     slow = summary.copy(deep=True).assign(machine_slowed=0 * summary["throughput"])
     slow["machine_slowed"].values.flat[:3] = 0.2, 0.41, 0.38
     assert dataset_facts(slow)["machine"] == (
-        "machine at least 25 % slower in 2 cells, at most 41 %; other programs used at most 4 % of its CPU"
+        "machine at least 25 % slower than at its fastest in 2 cells, at most 41 %; "
+        "other programs used at most 4 % of its CPU"
     )
     slow["flags"].values.flat[1] = flag_masks(summary)["disturbed"]
     assert dataset_facts(slow)["machine"].startswith(
-        "machine busy or slow in 1 cell; machine at least 25 % slower in 1 cell, at most 38 %; other programs"
+        "machine busy or slow in 1 cell; machine at least 25 % slower than at its fastest in 1 cell, at most 38 %; "
+        "other programs"
     )
     alone = dataset_facts(slow.drop_vars("machine_others"))["machine"]
-    assert alone == "machine at least 25 % slower in 1 cell, at most 38 %"
+    assert alone == "machine at least 25 % slower than at its fastest in 1 cell, at most 38 %"
     summary["flags"].values.flat[0] = flag_masks(summary)["disturbed"]
     assert "machine busy or slow in 1 cell;" in dataset_facts(summary)["machine"]
     unknown = summary.assign(machine_others=summary["machine_others"] * np.nan)

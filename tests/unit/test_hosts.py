@@ -394,7 +394,7 @@ SAME = {"restored": "as before"}
         ),
         (
             [{"restored": "another state", "before": "mq 7", "after": "fq 8"}] * 2,
-            "Hosts afterwards: restored without an error, but verify printed another state than before. state before a "
+            "Hosts afterwards: left in another state than before, though restore did not fail. state before a "
             "deployment, and after itbeforemq 7afterfq 8",
         ),
     ],

@@ -11,7 +11,7 @@ Restoration = Literal["as before", "another state", "not compared", "failed"]
 """State of the hosts of a setting after its `restore`, by the output of `verify`."""
 _WORDS: Mapping[str, str] = {
     "failed": "not restored, because restore failed",
-    "another state": "restored without an error, but verify printed another state than before",
+    "another state": "left in another state than before, though restore did not fail",
     "not compared": "restored without an error; not compared with the state before, as verify is missing or failed",
     "": "not recorded; after a job that was killed, the next run or tpcsweep reap restores and reports it",
     "as before": "restored; verify printed the same as before",

@@ -35,6 +35,7 @@ from tpcsweep.sweeps.sweep import REPETITION
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
 _MOST_RTTS = 4  # RTTs with a cheapest setting in a sentence
 _MOST_LOST = 8  # groups of links without a measurement that have a line each
+_FEWEST_COSTS = 4  # settings from which a sentence tells their CPU
 _ENOUGH, _MANY = 1 / 3, 4
 """Share and number of settings without warnings below which they do not speak for the sweep; half of its settings do.
 """
@@ -80,6 +81,7 @@ def findings(
     else:
         limits = _limits(cells, Remedies(cells, gains, effects), host_windows(summary))
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
+        about += _cpu_costs(settings, cells)
     return [*about, *_host_rates(summary), *_doubts(summary, bool(effects)), *_holes(summary)]
 
 
@@ -357,6 +359,20 @@ def _differing(cells: Cells, pairs: _Pairs) -> list[Change]:
         if known and (gap := max(one.low for one in known) / min(one.high for one in known)) > widest:
             widest, chosen = gap, changes
     return chosen
+
+
+def _cpu_costs(settings: xr.Dataset, cells: Cells) -> Iterator[Sentence]:
+    """Tell the CPU of the servers of a side for each Gbit/s, as median and range of the settings without warnings."""
+    texts = []
+    for side in ("source", "destination"):
+        used = settings.get(f"{side}_cpu", xr.full_like(settings["throughput"], np.nan)).values.ravel()
+        each = (used / cells.throughput)[cells.trusted & (cells.throughput > 0)]
+        if (known := each[np.isfinite(each)]).size >= _FEWEST_COSTS:
+            low, middle, high = np.percentile(known, [10, 50, 90])
+            texts.append(f"{short(middle)} cores of the {side}'s servers ({between(low, high)})")
+    if texts:
+        many = "median of settings, in brackets the range of 80 % of them"
+        yield Sentence(f"Each Gbit/s takes {' and '.join(texts)}: {many}.", ())
 
 
 def _host_rates(summary: xr.Dataset) -> Iterator[Sentence]:

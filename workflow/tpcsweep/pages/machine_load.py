@@ -86,7 +86,9 @@ def machine_load(summary: xr.Dataset) -> str:
     texts = [f"machine busy or slow in {counted(busy, 'cell')}"] if busy and known else []
     if slow:
         most = short(100 * float(_slowdown(summary).max()), 2)
-        texts.append(f"machine at least {SLOWED_TEXT} slower in {counted(slow, 'cell')}, at most {most} %")
+        texts.append(
+            f"machine at least {SLOWED_TEXT} slower than at its fastest in {counted(slow, 'cell')}, at most {most} %"
+        )
     if known:
         others = summary["machine_others"] + summary["machine_steal"].fillna(0.0)
         share = f"other programs used at most {short(100 * float(others.max()), 2)} % of its CPU"

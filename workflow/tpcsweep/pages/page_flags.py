@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tpcsweep.common.numbers import short
 from tpcsweep.data.flags import FLAGS, GRADES
 from tpcsweep.data.implausible_figures import implausible_figures
-from tpcsweep.data.labels import flagged, outside_sweep, short_name
+from tpcsweep.data.labels import STATUS, flagged, outside_sweep, short_name
 from tpcsweep.data.short_reasons import short_reasons
 from tpcsweep.data.variables import SUMMARY
 from tpcsweep.pages.contract import FlagWords, SettingFlag, SettingFlags
@@ -91,9 +91,11 @@ def setting_flags(
     summary: xr.Dataset, carried: Sequence[PageFlag], frequent: Collection[str]
 ) -> SettingFlags:
     """Return the flags of each setting; texts lack the frequent ones."""
-    axis, of = summary["throughput"].get_axis_num(REPETITION), summary.sizes[REPETITION]
+    axis = summary["throughput"].get_axis_num(REPETITION)
     counts = [flag.cells.sum(axis=axis).ravel().tolist() for flag in carried]
-    rows = [*zip(*counts, strict=True)] or [()] * (summary["throughput"].size // of)
+    known = summary["status"].transpose(*summary["throughput"].dims) != STATUS.index("not_measured")
+    measured = known.sum(REPETITION).values.ravel().tolist()
+    rows = [*zip(measured, *counts, strict=True)]
     number = {row: at for at, row in enumerate(dict.fromkeys(rows))}
     sets: list[list[SettingFlag]] = [
         [
@@ -101,7 +103,7 @@ def setting_flags(
             for flag, count in enumerate(row)
             if count
         ]
-        for row in number
+        for of, *row in number
     ]
     texts = [
         ", ".join(

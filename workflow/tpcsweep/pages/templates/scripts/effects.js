@@ -1,8 +1,8 @@
 // Effects of axes as a forest plot.
 
-/** Labelled places of a logarithmic axis: even steps, or doublings if it is long; three or more. */
+/** Labelled places of a logarithmic axis: even steps, fewer if its end is dense, or doublings if it is long. */
 function factorTicks(low, high, most) {
-  if (high / low < 6) return d3.ticks(low, high, most);
+  if (high / low < 6) return d3.ticks(low, high, high / low < 3 ? most : Math.max(3, most / 2));
   const doublings = Math.ceil(Math.log2(high / low) / most);
   const places = d3.range(Math.ceil(Math.log2(low) / doublings), Math.floor(Math.log2(high) / doublings) + 1);
   return places.map(place => 2 ** (place * doublings));
