@@ -22,7 +22,7 @@ from tpcsweep.testbeds.kubernetes.session import SessionError
 
 from tests.support.workflow import wait_until
 
-GAP = 0.3
+GAP = 1.0  # seconds; a full machine may stop a test's threads for half of it
 GONE = OSError("gone")
 
 
@@ -124,8 +124,8 @@ def test_a_cell_ends_in_time_though_its_job_comes_long_after(
     monkeypatch.setattr("tpcsweep.measuring.looks.LONGEST_GAP", GAP)
     with pods.sampler(0.01, longest=0.3) as sampler:
         began = sampler.readings().began
-        time.sleep(1.0)
-    assert sampler.readings().ended - began == pytest.approx(0.3, abs=0.2)
+        time.sleep(2 * GAP)
+    assert sampler.readings().ended - began < GAP
 
 
 GONE_WORDS = r"counters: gone \(no reading from \d+\.\d s to \d+\.\d s of the cell\)"
