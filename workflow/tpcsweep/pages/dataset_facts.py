@@ -21,7 +21,13 @@ from tpcsweep.data.labels import (
 from tpcsweep.data.pair_rtts import rtts_of_pairs
 from tpcsweep.pages.cell_columns import doubtful
 from tpcsweep.pages.cell_links import cell_links
-from tpcsweep.pages.machine_load import SLOWED_TEXT, cells_on_full_machine, machine_load, slowed_cells
+from tpcsweep.pages.machine_load import (
+    SLOWED_TEXT,
+    cells_on_full_machine,
+    host_load,
+    machine_load,
+    slowed_cells,
+)
 from tpcsweep.pages.provenance_text import provenance_text
 from tpcsweep.pages.shared_settings import other_settings, shared_settings
 from tpcsweep.sweeps.designs import compared_axes
@@ -68,7 +74,7 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
         "comment": str(attributes.get("comment", "")),
         "references": str(attributes.get("references", "")),
         "count": int(inside.sum()),
-        "machine": machine_load(summary),
+        "machine": "; ".join(filter(None, (machine_load(summary), host_load(summary)))),
         "disturbed": [
             (words, links)
             for words, which in (

@@ -94,3 +94,16 @@ def machine_load(summary: xr.Dataset) -> str:
         share = f"other programs used at most {short(100 * float(others.max()), 2)} % of its CPU"
         texts.append(share if texts else f"machine quiet: {share}")
     return "; ".join(texts)
+
+
+def host_load(summary: xr.Dataset) -> str:
+    """Describe the load of recorded hosts during measured cells, or return "" if nobody knows."""
+    cpu = summary.get("host_cpu", np.nan * summary["throughput"])
+    if not cpu.notnull().any():
+        return ""
+    text = f"hosts used at most {short(100 * float(cpu.max()), 2)} % of their CPU"
+    if (others := summary["host_others"]).notnull().any():
+        most = float(others.max())
+        text += f", with {f'at most {short(most, 2)} Gbit/s of' if most else 'no'} other traffic seen"
+    unknown = int(((summary["status"] != STATUS.index("not_measured")) & cpu.isnull()).sum())
+    return text + (f" (not known in {counted(unknown, 'cell')})" if unknown else "")
