@@ -26,7 +26,7 @@ UPLINKS = {
     "E": Uplink(),
 }
 GOOD = ("A", "B", "C")
-PAUSE = 20  # s
+PAUSE = 30  # s
 
 
 @pytest.fixture(scope="module")
