@@ -363,10 +363,10 @@ def _differing(cells: Cells, pairs: _Pairs) -> list[Change]:
 
 def _cpu_costs(settings: xr.Dataset, cells: Cells) -> Iterator[Sentence]:
     """Tell the CPU of the servers of a side for each Gbit/s, as median and range of the settings without warnings."""
-    texts = []
+    texts, held = [], cells.trusted & (cells.throughput > 0)
     for side in ("source", "destination"):
         used = settings.get(f"{side}_cpu", xr.full_like(settings["throughput"], np.nan)).values.ravel()
-        each = (used / cells.throughput)[cells.trusted & (cells.throughput > 0)]
+        each = used[held] / cells.throughput[held]
         if (known := each[np.isfinite(each)]).size >= _FEWEST_COSTS:
             low, middle, high = np.percentile(known, [10, 50, 90])
             texts.append(f"{short(middle)} cores of the {side}'s servers ({between(low, high)})")
