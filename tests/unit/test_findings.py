@@ -231,6 +231,18 @@ def test_no_setting_is_the_cheapest_of_equally_cheap_ones() -> None:
     assert "The cheapest of them: 1 stream, tuning network." in findings(swept(rates, "window", axes))[0].text
 
 
+def test_the_cpu_for_each_gigabit_is_told_for_sides_where_it_is_known() -> None:
+    axes = {"streams": [1, 2, 4, 8], "repetition": [1]}
+    summary = swept(np.array([[1.0], [2.0], [4.0], [0.0]]), "window", axes)
+    assert not [found for found in findings(summary) if "Each Gbit/s" in found.text]
+    summary["throughput"].values[3] = 5.0
+    known = summary.assign(
+        source_cpu=0.5 * summary["throughput"], destination_cpu=np.nan * summary["throughput"]
+    )
+    [found] = [found for found in findings(known) if "Each Gbit/s" in found.text]
+    assert found.text.startswith("Each Gbit/s takes 0.5 cores of the source's servers (0.5): median")
+
+
 def test_a_path_that_is_full_at_times_is_no_full_path() -> None:
     axes = {"streams": [1, 2, 4, 8], "repetition": [1]}
     summary = swept(np.array([[2.5], [5.0], [9.6], [9.7]]), "bandwidth", axes)
