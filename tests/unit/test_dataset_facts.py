@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from tpcsweep.data.labels import STATUS
 from tpcsweep.data.opening import load
 from tpcsweep.pages.dataset_facts import dataset_facts
 from tpcsweep.pages.encryption import encryption_text
@@ -77,3 +78,18 @@ def test_encryption_is_claimed_where_tool_and_servers_are_known(
         name: (name, value) if isinstance(value, list) else value for name, value in given.items() if value
     }
     assert encryption_text(blocks.assign_coords(shown)) == text
+
+
+def test_the_head_tells_the_load_of_hosts(blocks: xr.Dataset) -> None:
+    none = blocks.drop_vars([name for name in blocks.data_vars if str(name).startswith("host_")])
+    assert "hosts used" not in dataset_facts(none)["machine"]
+    quiet = none.assign({name: 0 * none["throughput"].fillna(0) for name in ("host_cpu", "host_others")})
+    quiet["host_cpu"].values.flat[:2] = 0.55, np.nan
+    measured = int((none["status"] != STATUS.index("not_measured")).sum())
+    assert dataset_facts(quiet)["machine"].endswith(
+        "hosts used at most 55 % of their CPU, with no other traffic seen (not known in 1 cell)"
+    )
+    quiet["host_others"].values.flat[1] = 0.123
+    assert "with at most 0.12 Gbit/s of other traffic seen" in dataset_facts(quiet)["machine"]
+    quiet["host_cpu"].values.flat[1:] = np.nan
+    assert dataset_facts(quiet)["machine"].endswith(f"(not known in {measured - 1} cells)")

@@ -224,21 +224,6 @@ def test_each_limit_has_letters_a_colour_a_remedy_and_a_name_for_people() -> Non
     )
 
 
-def test_the_head_tells_the_load_of_hosts(summary: xr.Dataset) -> None:
-    none = summary.drop_vars([name for name in summary.data_vars if str(name).startswith("host_")])
-    assert "hosts used" not in dataset_facts(none)["machine"]
-    quiet = none.assign({name: 0 * none["throughput"].fillna(0) for name in ("host_cpu", "host_others")})
-    quiet["host_cpu"].values.flat[:2] = 0.55, np.nan
-    measured = int((none["status"] != STATUS.index("not_measured")).sum())
-    assert dataset_facts(quiet)["machine"].endswith(
-        "hosts used at most 55 % of their CPU, with no other traffic seen (not known in 1 cell)"
-    )
-    quiet["host_others"].values.flat[1] = 0.123
-    assert "with at most 0.12 Gbit/s of other traffic seen" in dataset_facts(quiet)["machine"]
-    quiet["host_cpu"].values.flat[1:] = np.nan
-    assert dataset_facts(quiet)["machine"].endswith(f"(not known in {measured - 1} cells)")
-
-
 def test_the_head_tells_whether_the_machine_was_quiet(folded: Folded, summary: xr.Dataset) -> None:
     summary["machine_others"][:], summary["machine_steal"][:] = 0.01, 0.0
     summary["machine_others"].values.flat[0] = 0.04
