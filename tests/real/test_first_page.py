@@ -163,7 +163,8 @@ def test_a_cell_shows_its_evidence_and_what_to_change(seen: dict[str, Any]) -> N
         == "Its time was limited by TCP's window for 70 %, by the path's bandwidth for 30 %."
     )
     assert re.match(
-        r"Measured gain: more streams \(2 instead of 1\), [\d.]+ times from here \(", evidence["advice"]
+        r"Measured gain: more streams \(2 instead of 1\), [\d.]+ times from this setting \(",
+        evidence["advice"],
     )
     assert "Limited by TCP's window for 70 % of its time: TCP's windows were too small" in evidence["cell"]
     assert evidence["hatched"] == 4

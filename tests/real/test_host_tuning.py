@@ -134,6 +134,7 @@ def test_the_hosts_kernels_name_a_window_that_only_they_see(
         assert 0 <= figures["host_retransmitted"] < 0.5
         assert 0 < figures["host_connections"] < 2, "data connections alone"
         assert cell["provenance"]["receiving_hosts"] == ["b1"]
+        assert cell["provenance"]["sending_hosts"] == ["a1"]
         recorded = json.dumps(cell["provenance"]["hosts"])
         assert not [address for address in addresses if address in recorded]
     page = " ".join((results / "index.html").read_text().split())

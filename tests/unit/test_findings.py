@@ -121,9 +121,9 @@ def test_the_advice_for_a_setting_is_true_of_its_own_pairs(seed: int) -> None:
 @pytest.mark.parametrize(
     ("limited", "line"),
     [
-        (["baseline", "cap"], r"tuning \(network instead of baseline\), 1\.3\d? times here"),
-        (["cap"], r"tuning \(network instead of cap\), 2\.[67]\d? times here"),
-        (["cap", "slow"], r"tuning \(network instead of (cap|slow)\), 2\.[67]\d? times here"),
+        (["baseline", "cap"], r"tuning \(network instead of baseline\), 1\.3\d? times in these settings"),
+        (["cap"], r"tuning \(network instead of cap\), 2\.[67]\d? times in these settings"),
+        (["cap", "slow"], r"tuning \(network instead of (cap|slow)\), 2\.[67]\d? times in these settings"),
     ],
 )
 def test_the_gain_of_a_setting_of_hosts_is_that_over_one_value(limited: Sequence[str], line: str) -> None:
@@ -257,7 +257,7 @@ def test_a_path_that_is_full_at_times_is_no_full_path() -> None:
     assert "limits every setting with 4 streams or more (2 settings), for 96 % of their time" in found.text
     rest = "In 2 other settings below 90 % of its bandwidth, the path was full for 40 to 50 % of the time"
     assert f"{rest}; the second limit is time between files (2)." in found.text
-    assert "Measured gain: more streams, 1.96 times here" in found.text
+    assert "Measured gain: more streams, 1.96 times in these settings" in found.text
     summary["throughput"][:] = 5.0
     [found] = [found for found in findings(summary) if "bandwidth" in found.text and "full" in found.text]
     assert found.text.startswith("In 4 of 4 settings below 90 %") and "bandwidth limits" not in found.text
@@ -279,27 +279,33 @@ def test_a_few_cells_without_warnings_do_not_speak_for_a_sweep(good: int, enough
 @pytest.mark.parametrize(
     ("axis", "values", "limit", "rates", "text"),
     [
-        ("loss", [0.0, 0.01, 0.02], "loss", [4, 2, 1], "Measured gain: a path with less loss, 2 times here"),
+        (
+            "loss",
+            [0.0, 0.01, 0.02],
+            "loss",
+            [4, 2, 1],
+            "Measured gain: a path with less loss, 2 times in these settings",
+        ),
         (
             "queue_limit",
             [10.0, 50.0, np.inf],
             "path_queue",
             [1, 2, 4],
-            "Measured gain: longer queues on the path, 2 times here",
+            "Measured gain: longer queues on the path, 2 times in these settings",
         ),
         (
             "bandwidth",
             [1.0, 2.0, 4.0],
             "bandwidth",
             [0.95, 1.9, 3.8],
-            "Measured gain: a path with more bandwidth, 2 times here",
+            "Measured gain: a path with more bandwidth, 2 times in these settings",
         ),
         (
             "tool",
             ["curl", "gfal-copy", "native"],
             "client",
             [1, 1.2, 3],
-            "Measured gain: a lighter tool (native), 2.74 times here",
+            "Measured gain: a lighter tool (native), 2.74 times in these settings",
         ),
         (
             "congestion_control",
@@ -313,22 +319,28 @@ def test_a_few_cells_without_warnings_do_not_speak_for_a_sweep(good: int, enough
             [8, 4, 1],
             "between_files",
             [3, 2, 1],
-            "Measured gain: larger files, 1.46 times here for each doubling (",
+            "Measured gain: larger files, 1.46 times in these settings for each doubling (",
         ),
         (
             "file_size",
             [1, 2, 8, 32],
             "between_files",
             [1, 2**0.5, 8**0.5, 32**0.5],
-            "Measured gain: larger files, 1.42 times here for each doubling (",
+            "Measured gain: larger files, 1.42 times in these settings for each doubling (",
         ),
-        ("file_size", [8, 2], "between_files", [3, 2], "larger files (8 B instead of 2 B), 1.5 times here ("),
+        (
+            "file_size",
+            [8, 2],
+            "between_files",
+            [3, 2],
+            "larger files (8 B instead of 2 B), 1.5 times in these settings (",
+        ),
         (
             "loss",
             [0.0, 0.01, 0.02],
             "loss",
             [4, 2, 1],
-            "a path with less loss, 2 times here for each step to the next measured value (",
+            "a path with less loss, 2 times in these settings for each step to the next measured value (",
         ),
         (
             "streams",
@@ -379,22 +391,45 @@ def test_the_advice_for_a_setting_predicts_nothing_without_a_gain(limit: str, fa
         assert not line.startswith("Predicted gain") or re.search(r": \+[0-9]+ %", line), line
 
 
-@pytest.mark.parametrize("turn", [0.0, 0.5])
-def test_an_effect_that_differs_along_another_axis_is_shown_at_each_of_its_values(turn: float) -> None:
-    """Cores help at short RTTs alone, or everywhere as much."""
-    axes: dict[str, Sequence[Value]] = {"cores": [1.0, 4.0], "rtt": [1.0, 100.0], "streams": [1, 2, 4, 8, 16]}
+@pytest.mark.parametrize(
+    ("axis", "turn", "at_values"),
+    [
+        ("rtt", 0.0, ["RTT 1 ms: ", "RTT 100 ms: "]),
+        ("rtt", 0.5, ["RTT 1 ms: ", "RTT 100 ms: "]),
+        ("file_size", 0.0, []),
+        ("file_size", 0.5, ["file size 1 B: ", "file size 100 B: "]),
+    ],
+)
+def test_an_effect_is_shown_at_each_rtt_and_along_an_axis_where_it_differs(
+    axis: str, turn: float, at_values: Sequence[str]
+) -> None:
+    """Cores help at short RTTs or with small files alone, or everywhere as much."""
+    axes: dict[str, Sequence[Value]] = {"cores": [1.0, 4.0], axis: [1, 100], "streams": [1, 2, 4, 8, 16]}
     axes["repetition"] = [1, 2]
     at, generator = grid(axes), np.random.default_rng(1)
-    helps = 1 - turn * (at["rtt"] > 1)
+    helps = 1 - turn * (at[axis] > 1)
     rates = at["cores"].astype(float) ** helps * np.exp(0.01 * generator.normal(size=helps.shape))
     [about] = [found for found in findings(swept(rates, "", axes)) if found.changes]
     cores = [change for change in about.changes or () if change.words.endswith("4 cores instead of 1")]
-    at_values = ["", "RTT 1 ms: ", "RTT 100 ms: "] if turn else [""]
-    assert [change.words for change in cores] == [f"{at}4 cores instead of 1" for at in at_values]
+    assert [change.words for change in cores] == [f"{at}4 cores instead of 1" for at in ("", *at_values)]
     truths = [4 ** (1 - turn / 2), 4, 4 ** (1 - turn)]
     assert all(
         change.low < truth < change.high for change, truth in zip(cores, truths[: len(cores)], strict=True)
     )
+
+
+def test_a_remedy_has_its_effect_at_each_rtt() -> None:
+    axes: dict[str, Sequence[Value]] = {
+        "rtt": [1.0, 100.0],
+        "streams": [1, 2, 4, 8, 16],
+        "repetition": [1, 2],
+    }
+    at = grid(axes)
+    rates = at["streams"] ** np.where(at["rtt"] > 1, 1.0, 0.5)
+    [text] = [
+        found.text for found in findings(swept(rates, "between_files", axes)) if "more streams" in found.text
+    ]
+    assert re.search(r"more streams, 1\.7\d times .*; 1\.41 at 1 ms, 2 at 100 ms\)", text)
 
 
 def test_findings_and_claims_have_one_interval_for_the_same_pairs() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts and their settings on a page: states, restorations, load and rate limits."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from tpcsweep.data.variables import NONE_FOUND, SHARES
 from tpcsweep.pages import making
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.full_rates import full_rates, lines_of_settings
+from tpcsweep.pages.full_rates import lines_of_settings, rates_of_hosts
 from tpcsweep.pages.setting_states import host_tables
 
 from tests.support import synthetic
@@ -237,12 +238,38 @@ def test_a_rate_limit_of_a_host_that_is_full_is_a_finding(
     texts = [one.text for one in findings(summary) if "rate limit on" in one.text]
     assert len(texts) == bool(full)
     bare = summary.drop_vars("tcp_streams", errors="ignore")  # as in datasets of other tools
-    assert [each.words for each in full_rates(bare)] == [each.words for each in full_rates(summary)]
-    lines = lines_of_settings(full_rates(summary), settings_of(summary)["throughput"].size)
+    assert [each.words for each in rates_of_hosts(bare)] == [each.words for each in rates_of_hosts(summary)]
+    lines = lines_of_settings(rates_of_hosts(summary), settings_of(summary)["limit"].values.ravel())
     assert sum("rate limit on dtn1's ens1" in line for line in lines) == bool(full) * (
         1 if "each flow" in full else 2
     )
     assert all(text.startswith("A rate limit on dtn1's ens1 (") and full in text for text in texts), texts
+
+
+def test_rate_limits_are_those_of_sending_hosts(dataset: Dataset) -> None:
+    """A queueing discipline shapes what a host sends; where nobody knows who sends, each host may."""
+    shaped = tuned("tbf rate 260Mbit burst 16Kb lat 50ms")
+    summary = load(dataset("one", {"cap": {**shaped, "dtn2": shaped["dtn1"]}}))
+    assert {limit.words.split("'")[0] for limit in rates_of_hosts(summary)} == {
+        "a rate limit on dtn1",
+        "a rate limit on dtn2",
+    }
+    records = [json.loads(text) for text in summary["provenance_record"].values.tolist()]
+    known = [json.dumps({**record, "sending_hosts": ["dtn2"]}) for record in records]
+    summary["provenance_record"] = summary["provenance_record"].copy(data=np.array(known, object))
+    assert [limit.words.split("'")[0] for limit in rates_of_hosts(summary)] == ["a rate limit on dtn2"]
+
+
+def test_a_known_rate_that_is_not_full_is_named_where_the_cause_is_unknown(dataset: Dataset) -> None:
+    summary = load(dataset("one", {"cap": tuned("tbf rate 260Mbit burst 16Kb lat 50ms")}))
+    summary["throughput"] = summary["throughput"] * 0 + 0.19
+    summary["limit"] = xr.full_like(summary["throughput"], NONE_FOUND, object)
+    words = "73.1 % of a rate limit on dtn1's ens1 (tbf, 0.26 Gbit/s), which is not full"
+    assert any(f"throughput is {words}" in found.text for found in findings(summary))
+    limits = settings_of(summary)["limit"].values.ravel()
+    lines = lines_of_settings(rates_of_hosts(summary), limits)
+    assert lines == [f"Throughput is {words}."] * limits.size
+    assert lines_of_settings(rates_of_hosts(summary), np.full(limits.size, "window")) == [""] * limits.size
 
 
 def test_a_full_rate_stands_in_place_of_an_unknown_cause(dataset: Dataset) -> None:

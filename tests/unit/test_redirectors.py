@@ -69,9 +69,11 @@ def test_the_effect_of_origins_names_a_redirector_that_it_contains(
 
 def test_a_remedy_names_the_redirector_of_those_pairs_alone_that_add_one() -> None:
     lines = remedy_lines(over_origins([1, 2, 4], "redirector", 1.3))
-    from_here = {line.split("(")[1].split(")")[0] for line in lines if "from here" in line}
+    from_here = {line.split("(")[1].split(")")[0] for line in lines if "from this setting" in line}
     assert from_here == {"2 + redirector instead of 1", "4 instead of 2"}
-    assert any("more origins (+ redirector in 4 of 8 pairs), 1.3 times here" in line for line in lines)
+    assert any(
+        "more origins (+ redirector in 4 of 8 pairs), 1.3 times in these settings" in line for line in lines
+    )
 
 
 def test_pairs_without_redirector_do_not_count() -> None:

@@ -192,7 +192,7 @@ def verdict_text(row: Row, at_least: float) -> str:
         return f"gain of at least {wanted}" if row.verdict == "gain" else f"less than {wanted}"
     further = row.further_blocks
     more = f"over {MOST_BLOCKS} more blocks" if further is None else counted(further, "more block")
-    return f"undecided after correction: {more} would decide"
+    return f"a gain of {wanted} is not decided: {more} would decide"
 
 
 def loss_text(row: Row) -> str:

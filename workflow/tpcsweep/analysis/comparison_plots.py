@@ -16,6 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from tpcsweep.analysis.comparison import Comparison, deviations, flag_counts, repetition_note, slower_machine
 from tpcsweep.common.numbers import CONFIDENCE, between, plain, short
+from tpcsweep.common.texts import capital
 from tpcsweep.data.run_effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.pages.figures.axis_labels import panel_title
 from tpcsweep.pages.figures.maps import HATCHED, draw_map, fill_cell, label_map, map_size, names_room
@@ -131,7 +132,7 @@ def _notes(comparison: Comparison) -> list[str]:
             f"{overall.verdict}. Intervals are {CONFIDENCE:.0%} each, not corrected."
         )
     clauses = filter(None, [deviations(comparison), flag_counts(comparison), slower_machine(comparison)])
-    notes += [f"{clause[0].upper()}{clause[1:]}." for clause in clauses]
+    notes += [f"{capital(clause)}." for clause in clauses]
     return [*notes, repetition_note(comparison)]
 
 

@@ -17,6 +17,7 @@ from tpcsweep.analysis.block_effects import (
     verdict_text,
 )
 from tpcsweep.common.numbers import CONFIDENCE, counted, plain
+from tpcsweep.common.texts import capital
 from tpcsweep.pages.figures.axis_labels import escape_math
 from tpcsweep.pages.figures.panels import finish, point_handle, styled, tiles
 
@@ -64,7 +65,7 @@ def _notes(found: BlockEffects, rows: list[Row]) -> list[str]:
         f"Pairs inside {counted(blocks, 'block')}; bars: {CONFIDENCE:.0%} intervals (Student's t), not corrected. "
         "Verdicts are corrected together (Holm).",
         *undecided,
-        *(f"{note[0].upper()}{note[1:]}." for note in found.notes),
+        *(f"{capital(note)}." for note in found.notes),
     ]
 
 

@@ -17,6 +17,7 @@ from tpcsweep.cli.options import (
     find_results_dataset,
     output_option,
 )
+from tpcsweep.common.texts import capital
 
 if TYPE_CHECKING:
     from tpcsweep.analysis.plans.recommendations import Answer
@@ -39,7 +40,7 @@ def _options() -> list[click.Option]:
         kind = Amount(known, several=name in KNOBS) if known else click.STRING
         words = [f"--{name.replace('_', '-')}", name]
         shown = "VALUE,…" if name in KNOBS else "VALUE"
-        options.append(click.Option(words, type=kind, metavar=shown, help=f"{text[0].upper()}{text[1:]}."))
+        options.append(click.Option(words, type=kind, metavar=shown, help=f"{capital(text)}."))
     return options
 
 

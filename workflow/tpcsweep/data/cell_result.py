@@ -91,6 +91,7 @@ class Provenance(TypedDict, total=False):
     ]  # the user's settings: value, commands, `verified`, `changed` if it differs, and `restored` (data.restorations)
     hosts: Mapping[str, Mapping[str, Any]]  # state of each host, by the keys of `measuring.host_state`
     receiving_hosts: Sequence[str]  # those that have an address of the destination's doors
+    sending_hosts: Sequence[str]  # those whose kernels counted data to these doors
     simulation: SimulationRecord
 
 

@@ -42,8 +42,10 @@ def shares_of_rates(summary: xr.Dataset) -> Mapping[HostRate, xr.DataArray]:
         return {}
     places: dict[HostRate, list[int]] = defaultdict(list)
     for place, text in enumerate(summary["provenance_record"].values.tolist()):
-        for limit in _rates(json.loads(text).get(HOSTS) or {}):
-            places[limit].append(place)
+        record: Mapping[str, Any] = json.loads(text)
+        for limit in _rates(record.get(HOSTS) or {}):
+            if limit.host in record.get("sending_hosts", [limit.host]):
+                places[limit].append(place)
     streams, connections = (summary.coords.get(name, 1) for name in ("streams", "tcp_streams"))
     flows = streams * connections
     return {

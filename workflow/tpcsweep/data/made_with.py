@@ -79,6 +79,26 @@ def setting_of_cells(summary: xr.Dataset, setting: str) -> list[Mapping[str, str
     return [record for place in places if place >= 0 and (record := records[place])]
 
 
+def hosts_of_data(summary: xr.Dataset) -> tuple[list[str], list[str]]:
+    """Return the recorded hosts that sent the data of cells of endpoints, and those that received them."""
+    records = _records(summary)
+    senders, receivers = (
+        sorted({host for record in records for host in record.get(key) or ()})
+        for key in ("sending_hosts", "receiving_hosts")
+    )
+    return senders, receivers
+
+
+def endpoint_servers(summary: xr.Dataset) -> dict[str, list[str]]:
+    """Return how the servers of each end of endpoints call themselves."""
+    found: dict[str, dict[str, None]] = {"source": {}, "destination": {}}
+    for record in _records(summary):
+        for role, names in found.items():
+            about = (record.get("endpoints") or {}).get(role) or {}
+            names |= dict.fromkeys(filter(None, [about.get("server") or about.get("implementation")]))
+    return {role: [*names] for role, names in found.items() if names}
+
+
 def is_in_every_record(summary: xr.Dataset, host: str) -> bool:
     """Return whether a host was recorded with all cells."""
     return all(host in (record.get(HOSTS) or {}) for record in _records(summary))

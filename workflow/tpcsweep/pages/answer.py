@@ -12,9 +12,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import short
+from tpcsweep.common.texts import capital
 from tpcsweep.data.variables import UNEXPLAINED
 from tpcsweep.pages.cell_columns import Cells
-from tpcsweep.pages.full_rates import HOST_RATE, NAMES, RAISE, FullRate
+from tpcsweep.pages.full_rates import HOST_RATE, NAMES, RAISE, RateOfHost
 from tpcsweep.pages.host_windows import HostWindow
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import value_text
@@ -30,7 +31,7 @@ def answer(
     summary: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    of_hosts: Sequence[FullRate | HostWindow] = (),
+    of_hosts: Sequence[RateOfHost | HostWindow] = (),
 ) -> str:
     """Return two sentences about cells without warnings, or "" if no limit of theirs is known.
 
@@ -49,7 +50,7 @@ def answer(
     held = judged & (cells.limit == limit)
     text = next(_numbers(limit, held, judged, summary, cells), "")
     if not text:
-        text = f"{_capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}"
+        text = f"{capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}"
     known = filter(None, (of_host.in_settings(held) for of_host in of_hosts))
     return " ".join([f"{text}.", *known, _change(limit, held, remedies)])
 
@@ -85,7 +86,7 @@ def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: C
             best = max(np.flatnonzero(held), key=lambda cell: cells.throughput[cell])
             where = [cells.value(name, int(cells.places[name][best])) for name in cells.several()]
             yield (
-                f"{_capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}: it takes "
+                f"{capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}: it takes "
                 f"{each} cores for each Gbit/s{need}; {_made(summary)}: at most {short(cells.throughput[best], 2)} "
                 f"Gbit/s, with {', '.join(where)}"
             )
@@ -136,7 +137,3 @@ def _mebibytes(size: float) -> str:
 
 def _made(summary: xr.Dataset) -> str:
     return "simulated" if summary.attrs["testbed_kind"] == "simulation" else "measured"
-
-
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"

@@ -50,11 +50,11 @@ from tpcsweep.pages.full_rates import (
     HOST_RATE,
     MEANINGS,
     NAMES,
-    FullRate,
+    RateOfHost,
     explained,
     fills_some,
-    full_rates,
     lines_of_settings,
+    rates_of_hosts,
     with_host_rate,
 )
 from tpcsweep.pages.gains import Forecast, gains
@@ -134,13 +134,13 @@ def page_content(
     """
     settings = settings_of(summary)
     gained = gains(settings, forecast.fitted) if forecast else None
-    rates = full_rates(summary)
+    rates = rates_of_hosts(summary)
     cells = explained(grid_cells(settings), rates)
     in_blocks = effects["rows"] if effects else []
     remedies = Remedies(cells, gained, in_blocks)
     carried = page_flags(summary)
     frequent = frequent_flags(summary, carried)
-    flags, windows = setting_flags(summary, carried, frequent), host_windows(summary)
+    flags, windows = setting_flags(summary, carried, frequent), host_windows(summary, rates)
     points = _points(settings, cells, remedies, forecast, flags, rates, windows)
     is_full = fills_some(rates, settings["throughput"].size)
     limits = with_host_rate(limits_of_cells(summary, settings), is_full.repeat(summary.sizes[REPETITION]))
@@ -182,7 +182,7 @@ def _answers(
     settings: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    of_hosts: Sequence[FullRate | HostWindow],
+    of_hosts: Sequence[RateOfHost | HostWindow],
     effects: SettingEffects | None,
     links: Links | None,
     goals: Mapping[str, Any] | None,
@@ -367,7 +367,7 @@ def _points(
     remedies: Remedies,
     forecast: Forecast | None,
     flags: SettingFlags,
-    rates: Sequence[FullRate],
+    rates: Sequence[RateOfHost],
     windows: Sequence[HostWindow],
 ) -> Points:
     mean = settings["throughput"]
@@ -376,9 +376,12 @@ def _points(
     )
     fitted = forecast.fitted.transpose(*mean.dims) if forecast else None
     path, quota = (_setting(settings, name, mean) for name in ("bandwidth", "cores"))
-    of_hosts = lines_of_settings(rates, mean.size), window_lines(windows, mean.size)
-    lines = zip(*of_hosts, remedies.of_settings(), strict=True)
-    advice = [rate or "\n".join(filter(None, (window, text))) for rate, window, text in lines]
+    of_hosts = lines_of_settings(rates, cells.limit), window_lines(windows, mean.size)
+    lines = zip(*of_hosts, remedies.of_settings(), fills_some(rates, mean.size).tolist(), strict=True)
+    # Nothing else helps where a host's rate is full.
+    advice = [
+        rate if full else "\n".join(filter(None, (rate, window, text))) for rate, window, text, full in lines
+    ]
     return {
         **_rates(settings),
         "state": settings["status"].where(~outside_sweep(settings), _OUTSIDE).values.ravel().tolist(),

@@ -2,6 +2,7 @@
 """The facts of a dataset that a page starts and ends with: origin, settings, state, and how it was measured."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tpcsweep.data.labels import (
     is_mesh,
     outside_sweep,
 )
+from tpcsweep.data.made_with import endpoint_servers
 from tpcsweep.data.pair_rtts import rtts_of_pairs
 from tpcsweep.pages.cell_columns import doubtful
 from tpcsweep.pages.cell_links import cell_links
@@ -29,7 +31,7 @@ from tpcsweep.pages.machine_load import (
     slowed_cells,
 )
 from tpcsweep.pages.provenance_text import provenance_text
-from tpcsweep.pages.shared_settings import other_settings, shared_settings
+from tpcsweep.pages.shared_settings import other_settings, shared_settings, varied_settings
 from tpcsweep.sweeps.designs import compared_axes
 from tpcsweep.sweeps.parameters import LINK, name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
@@ -71,6 +73,7 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
         ],
         "description": str(attributes.get("description", "")),
         "settings": shared_settings(summary),
+        "varied": varied_settings(summary),
         "comment": str(attributes.get("comment", "")),
         "references": str(attributes.get("references", "")),
         "count": int(inside.sum()),
@@ -98,7 +101,19 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
 
 
 def _of_the_sweep(summary: xr.Dataset) -> dict[str, str]:
-    return {"other settings": other_settings(summary), "order of blocks": _order_of_blocks(summary)}
+    return {
+        "other settings": other_settings(summary),
+        "order of blocks": _order_of_blocks(summary),
+        "servers": _servers(summary),
+    }
+
+
+def _servers(summary: xr.Dataset) -> str:
+    """Return what the servers of endpoints call themselves, which need not contain their release."""
+    return "; ".join(
+        f"{role} {', '.join(name if re.search('[0-9]', name) else f'{name} (tells no release)' for name in names)}"
+        for role, names in endpoint_servers(summary).items()
+    )
 
 
 def _order_of_blocks(summary: xr.Dataset) -> str:

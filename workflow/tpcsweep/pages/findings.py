@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import between, counted, short
+from tpcsweep.common.texts import capital
 from tpcsweep.data.effects import Interval, mean_ratio
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import STATUS, flagged, is_mesh, outside_sweep
@@ -22,10 +23,10 @@ from tpcsweep.data.lost_links import LostLink, by_site, main_reason
 from tpcsweep.data.redirectors import redirector_words
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.scatter import RUN_TO_RUN
-from tpcsweep.data.variables import alternatives
+from tpcsweep.data.variables import UNEXPLAINED, alternatives
 from tpcsweep.pages.cell_columns import FULL, Cells, doubtful, grid_cells
 from tpcsweep.pages.contract import EffectRow
-from tpcsweep.pages.full_rates import NAMES, RAISE, explained, full_rates
+from tpcsweep.pages.full_rates import NAMES, RAISE, RateOfHost, explained, rates_of_hosts
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_windows import HostWindow, host_windows
 from tpcsweep.pages.remedies import SCATTER_OF_PAIRS, UNDECIDED_PAUSES, Remedies
@@ -72,17 +73,17 @@ def findings(
         gains: Gains by the fitted model.
         effects: Effects of settings inside blocks, which the page has in a section of their own.
     """
-    settings = settings_of(summary)
-    cells = explained(grid_cells(settings), full_rates(summary))
+    settings, rates = settings_of(summary), rates_of_hosts(summary)
+    cells = explained(grid_cells(settings), rates)
     if not enough(cells, settings):
         ok, trusted = int((settings["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
         about = [Sentence(text, _places(cells.trusted))]
     else:
-        limits = _limits(cells, Remedies(cells, gains, effects), host_windows(summary))
+        limits = _limits(cells, Remedies(cells, gains, effects), host_windows(summary, rates), rates)
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
         about += _cpu_costs(settings, cells)
-    return [*about, *_host_rates(summary), *_doubts(summary, bool(effects)), *_holes(summary)]
+    return [*about, *_host_rates(rates), *_doubts(summary, bool(effects)), *_holes(summary)]
 
 
 def enough(cells: Cells, settings: xr.Dataset) -> bool:
@@ -153,7 +154,9 @@ def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
     return f" The cheapest of them: {'; '.join(texts)}." if is_cheaper else ""
 
 
-def _limits(cells: Cells, remedies: Remedies, windows: Sequence[HostWindow]) -> Iterator[Sentence]:
+def _limits(
+    cells: Cells, remedies: Remedies, windows: Sequence[HostWindow], rates: Sequence[RateOfHost]
+) -> Iterator[Sentence]:
     """Yield a paragraph for each of the most frequent limits: settings, region, share of time and remedies."""
     judged = cells.trusted & (cells.limit != "")
     if not judged.any():
@@ -166,9 +169,11 @@ def _limits(cells: Cells, remedies: Remedies, windows: Sequence[HostWindow]) -> 
         whole, partial = held & ~cells.partial, held & cells.partial
         texts = []
         if whole.any():
-            name, region = NAMES[limit], _region(whole, judged, cells)
-            texts.append(f"{name[0].upper()}{name[1:]} limits {region}{_time(whole, limit, cells)}.")
+            region = _region(whole, judged, cells)
+            texts.append(f"{capital(NAMES[limit])} limits {region}{_time(whole, limit, cells)}.")
             texts += filter(None, (window.in_settings(whole) for window in windows))
+            if limit in UNEXPLAINED:
+                texts += filter(None, (rate.below_in(whole) for rate in rates))
             texts += _filled_pauses(whole & cells.shared, whole & cells.undecided)
             texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole))
         if partial.any():
@@ -296,8 +301,8 @@ def _effects(cells: Cells, in_blocks: Collection[str]) -> Iterator[Sentence]:
             changes += [_mean_change(cells, pairs), *_differing(cells, pairs)]
     if changes:
         text = (
-            "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else, and at "
-            "each value of another axis if it differs there beyond chance:"
+            "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else. Further "
+            "rows: at each value of the axis along which it differs most beyond chance, otherwise at each RTT."
         )
         yield Sentence(text, tuple(sorted(held)), tuple(changes))
 
@@ -344,21 +349,30 @@ def _mean_change(cells: Cells, pairs: _Pairs, at: str = "", comparisons: int = 1
 
 
 def _differing(cells: Cells, pairs: _Pairs) -> list[Change]:
-    """Return a change at each value of the axis along which it differs most; none if no intervals are apart."""
+    """Return a change at each value of the axis along which it differs most beyond chance; otherwise at each RTT.
+
+    Nobody chooses the RTT of a site. With a single one, or very many, there are no such changes.
+    """
     others = [name for name in cells.several() if name != pairs.axis]
     comparisons = sum(len(cells.axes[name]) for name in others)
-    widest, chosen = 1.0, list[Change]()
+    at_values = {}
     for name in others:
         places = cells.places[name][pairs.settings[1]]
-        changes = [
+        at_values[name] = [
             _mean_change(cells, pairs.among(places == place), f"{cells.value(name, place)}: ", comparisons)
             for place in np.unique(places).tolist()
         ]
-        known = [change for change in changes if np.isfinite(change.low)]
-        # Intervals that are apart, all at the level of one family (Bonferroni).
-        if known and (gap := max(one.low for one in known) / min(one.high for one in known)) > widest:
-            widest, chosen = gap, changes
-    return chosen
+    apart = {name: gap for name, changes in at_values.items() if (gap := _gap(changes)) > 1}
+    if apart:
+        return at_values[max(apart, key=apart.__getitem__)]
+    of_rtts = at_values.get("rtt", [])
+    return of_rtts if 1 < len(of_rtts) <= _MOST_RTTS else []
+
+
+def _gap(changes: Sequence[Change]) -> float:
+    """Return the ratio between the intervals that are farthest apart, all at the level of one family (Bonferroni)."""
+    known = [change for change in changes if np.isfinite(change.low)]
+    return max(one.low for one in known) / min(one.high for one in known) if known else 0.0
 
 
 def _cpu_costs(settings: xr.Dataset, cells: Cells) -> Iterator[Sentence]:
@@ -375,10 +389,10 @@ def _cpu_costs(settings: xr.Dataset, cells: Cells) -> Iterator[Sentence]:
         yield Sentence(f"Each Gbit/s takes {' and '.join(texts)}: {many}.", ())
 
 
-def _host_rates(summary: xr.Dataset) -> Iterator[Sentence]:
-    for limit in full_rates(summary):
-        every = np.ones_like(limit.settings)
-        yield Sentence(f"{limit.in_settings(every)} {RAISE}", _places(limit.settings))
+def _host_rates(rates: Sequence[RateOfHost]) -> Iterator[Sentence]:
+    for limit in rates:
+        if limit.full.any():
+            yield Sentence(f"{limit.in_settings(limit.full)} {RAISE}", _places(limit.full))
 
 
 def _doubts(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
@@ -439,7 +453,7 @@ def _lost_links(summary: xr.Dataset) -> str:
         for (source, destination, why), count in links.items()
     ]
     groups = [(where, main_reason(group)) for where, group in by_site(lost)]
-    lines = [f"{where[0].upper()}{where[1:]}{why and f': {why}'}." for where, why in groups[:_MOST_LOST]]
+    lines = [f"{capital(where)}{why and f': {why}'}." for where, why in groups[:_MOST_LOST]]
     if (more := len(groups) - _MOST_LOST) > 0:
         lines.append(f"{counted(more, 'further group')} of links: select them in the matrix.")
     return "".join(f"\n{line}" for line in lines)

@@ -13,7 +13,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import between, counted, short
-from tpcsweep.data.host_rates import shares_of_rates
+from tpcsweep.common.texts import capital
+from tpcsweep.data.host_rates import HostRate, shares_of_rates
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, UNEXPLAINED
 from tpcsweep.pages.cell_columns import Cells
@@ -31,40 +32,71 @@ _FULL = 0.86
 """Throughput over a rate limit from which it is full: 0.9 of it, as of a path, less headers at an MTU of 1500."""
 
 
-class FullRate(NamedTuple):
+class RateOfHost(NamedTuple):
+    """A rate limit on an interface of a host, in the settings that were measured with it."""
+
     words: str
-    """The limit, such as "A rate limit on dtn1's ens1 (tbf, 10 Gbit/s)"."""
+    """The limit, such as "a rate limit on dtn1's ens1 (tbf, 10 Gbit/s)"."""
     shares: NDArray[np.float64]
-    """Throughput of each setting over the limit, in the median of repetitions; NaN for settings that do not fill it."""
+    """Throughput of each setting over the limit, in the median of repetitions; NaN for settings without it."""
 
     @property
-    def settings(self) -> NDArray[np.bool_]:
-        return np.isfinite(self.shares)
+    def full(self) -> NDArray[np.bool_]:
+        """Settings that fill the limit."""
+        return np.asarray((self.shares >= _FULL) & (self.shares <= 2 - _FULL))
+
+    @property
+    def below(self) -> NDArray[np.bool_]:
+        """Settings that the limit lets have more."""
+        return np.asarray(self.shares < _FULL)
 
     def in_settings(self, held: NDArray[np.bool_]) -> str:
         """Return the sentence on some of the settings; "" if none of them fills the limit."""
-        full = self.settings & held
+        full = self.full & held
         if not full.any():
             return ""
-        ends = between(100 * float(self.shares[full].min()), 100 * float(self.shares[full].max()))
-        return f"{self.words} is full in {counted(int(full.sum()), 'setting')}: throughput is {ends} % of it."
+        settings = counted(int(full.sum()), "setting")
+        return f"{capital(self.words)} is full in {settings}: throughput is {self._percent(full)} of it."
+
+    def below_in(self, held: NDArray[np.bool_]) -> str:
+        """Return the sentence on the settings among some that do not fill the limit; "" without any."""
+        below = self.below & held
+        if not below.any():
+            return ""
+        settings = counted(int(below.sum()), "setting")
+        return f"In {settings}, throughput is {self._percent(below)} of {self.words}, which is not full."
+
+    def after_window(self, held: NDArray[np.bool_]) -> str:
+        """Return the sentence on the limit of some settings with a larger window; "" if they are without it."""
+        below = self.below & held
+        return (
+            f"It then meets {self.words}: throughput is {self._percent(below)} of it now."
+            if below.any()
+            else ""
+        )
+
+    def _percent(self, settings: NDArray[np.bool_]) -> str:
+        shares = 100 * self.shares[settings]
+        return f"{between(float(shares.min()), float(shares.max()))} %"
 
 
-def full_rates(summary: xr.Dataset) -> list[FullRate]:
-    """Return the limits that settings of a dataset fill."""
-    found = []
-    for limit, cells in shares_of_rates(summary).items():
-        known = cells.where(summary["status"] == STATUS.index("ok")).median(REPETITION).values.ravel()
-        shares = np.where((known >= _FULL) & (known <= 2 - _FULL), known, np.nan)
-        if np.isfinite(shares).any():
-            rate = f"{limit.kind}, {short(limit.rate)} Gbit/s{' for each flow' * limit.of_flow}"
-            found.append(FullRate(f"A rate limit on {limit.host}'s {limit.interface} ({rate})", shares))
-    return found
+def rates_of_hosts(summary: xr.Dataset) -> list[RateOfHost]:
+    """Return the limits under which settings of a dataset were measured."""
+    ok = summary["status"] == STATUS.index("ok")
+    return [
+        RateOfHost(rate_words(limit), cells.where(ok).median(REPETITION).values.ravel())
+        for limit, cells in shares_of_rates(summary).items()
+    ]
 
 
-def fills_some(full: Sequence[FullRate], count: int) -> NDArray[np.bool_]:
+def rate_words(limit: HostRate) -> str:
+    rate = f"{limit.kind}, {short(limit.rate)} Gbit/s{' for each flow' * limit.of_flow}"
+    return f"a rate limit on {limit.host}'s {limit.interface} ({rate})"
+
+
+def fills_some(rates: Sequence[RateOfHost], count: int) -> NDArray[np.bool_]:
     """Return which of `count` settings fill a limit."""
-    return np.asarray(np.any([limit.settings for limit in full] or [np.zeros(count, bool)], axis=0))
+    return np.asarray(np.any([limit.full for limit in rates] or [np.zeros(count, bool)], axis=0))
 
 
 def with_host_rate(limits: NDArray[Any], is_full: NDArray[np.bool_]) -> NDArray[Any]:
@@ -72,18 +104,22 @@ def with_host_rate(limits: NDArray[Any], is_full: NDArray[np.bool_]) -> NDArray[
     return np.where(is_full & np.isin(limits, UNEXPLAINED), HOST_RATE, limits.astype(object))
 
 
-def explained(cells: Cells, full: Sequence[FullRate]) -> Cells:
+def explained(cells: Cells, rates: Sequence[RateOfHost]) -> Cells:
     """Return settings whose limits are those of `with_host_rate`."""
-    is_full = fills_some(full, cells.limit.size)
+    is_full = fills_some(rates, cells.limit.size)
     limit, second = (with_host_rate(limits, is_full) for limits in (cells.limit, cells.second))
     return replace(cells, limit=limit, second=np.where(second == limit, "", second))
 
 
-def lines_of_settings(full: Sequence[FullRate], count: int) -> list[str]:
-    """Return a line for each of `count` settings that fills a limit, and "" for others."""
-    lines = [""] * count
-    for limit in full:
-        for at in np.flatnonzero(limit.settings):
-            share = short(100 * limit.shares[at])
-            lines[at] = f"{limit.words} is full: throughput is {share} % of it. {RAISE}"
+def lines_of_settings(rates: Sequence[RateOfHost], limits: NDArray[Any]) -> list[str]:
+    """Return a line for each setting that fills a limit, or has one and no known cause; "" for others."""
+    lines = [""] * limits.size
+    unexplained = np.isin(limits, UNEXPLAINED)
+    for limit in rates:
+        for at in np.flatnonzero(limit.full | (unexplained & limit.below)):
+            share = f"{short(100 * limit.shares[at])} % of"
+            if limit.full[at]:
+                lines[at] = f"{capital(limit.words)} is full: throughput is {share} it. {RAISE}"
+            else:
+                lines[at] = lines[at] or f"Throughput is {share} {limit.words}, which is not full."
     return lines

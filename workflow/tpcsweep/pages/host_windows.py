@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.data.host_buffers import RECEIVE, SEND, WINDOW_CLOSED, largest_buffer
 from tpcsweep.data.labels import STATUS
-from tpcsweep.data.made_with import HOSTS
+from tpcsweep.data.made_with import HOSTS, hosts_of_data
+from tpcsweep.pages.full_rates import RateOfHost
 from tpcsweep.sweeps.parameters import value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
@@ -25,8 +26,7 @@ class HostBuffer(NamedTuple):
     """A buffer that limited windows."""
 
     sysctl: str
-    hosts: tuple[str, ...] = ()
-    """The receiving hosts; no record names the sending ones."""
+    hosts: tuple[str, ...] = ()  # the receiving or the sending ones
     size: float = math.nan
     """Largest buffer of a connection, bytes"""
 
@@ -35,19 +35,27 @@ class HostWindow(NamedTuple):
     buffer: HostBuffer
     shares: NDArray[np.float64]
     """Share of each setting's sending time that it limited, in the median of repetitions; NaN for other settings."""
+    rates: Sequence[RateOfHost]
+    """Rate limits of hosts, which are the next limits of a larger window."""
 
     def in_settings(self, held: NDArray[np.bool_]) -> str:
         """Return the sentences on some of the settings; "" if the window limits none of them."""
-        shares = 100 * self.shares[held & np.isfinite(self.shares)]
-        if not shares.size:
+        limited = held & np.isfinite(self.shares)
+        if not limited.any():
             return ""
+        shares = 100 * self.shares[limited]
         share = between(float(shares.min()), float(shares.max()))
-        return f"In {counted(shares.size, 'setting')}, {self._words(share)}"
+        return self._with_rates(f"In {counted(shares.size, 'setting')}, {self._words(share)}", limited)
 
     def of_setting(self, at: int) -> str:
         """Return the sentences on a setting; "" if the window does not limit it."""
-        share = 100 * self.shares[at]
-        return f"By the record of hosts, {self._words(short(share))}" if np.isfinite(share) else ""
+        share, here = 100 * self.shares[at], np.arange(self.shares.size) == at
+        if not np.isfinite(share):
+            return ""
+        return self._with_rates(f"By the record of hosts, {self._words(short(share))}", here)
+
+    def _with_rates(self, words: str, settings: NDArray[np.bool_]) -> str:
+        return " ".join(filter(None, [words, *(rate.after_window(settings) for rate in self.rates)]))
 
     def _words(self, share: str) -> str:
         sysctl, hosts, size = self.buffer
@@ -55,7 +63,7 @@ class HostWindow(NamedTuple):
         window, place = (
             (f"the receive window of {names}", f"on {names} (now {value_text('tcp_buffer', int(size))})")
             if sysctl == RECEIVE
-            else ("the send buffer", "on the sending host")
+            else ("the send buffer", f"on {names or 'the sending host'}")
         )
         return (
             f"{window} stopped senders for {share} % of the time in which their kernels had data to send. "
@@ -63,11 +71,11 @@ class HostWindow(NamedTuple):
         )
 
 
-def host_windows(summary: xr.Dataset) -> list[HostWindow]:
-    """Return the windows that limit settings of a dataset."""
+def host_windows(summary: xr.Dataset, rates: Sequence[RateOfHost]) -> list[HostWindow]:
+    """Return the windows that limit settings of a dataset, whose hosts have some rate limits."""
     ok = summary["status"] == STATUS.index("ok")
     return [
-        HostWindow(buffer, shares.where(ok).median(REPETITION).values.ravel())
+        HostWindow(buffer, shares.where(ok).median(REPETITION).values.ravel(), rates)
         for buffer, shares in _limiting_buffers(summary).items()
     ]
 
@@ -90,7 +98,8 @@ def _limiting_buffers(summary: xr.Dataset) -> Mapping[HostBuffer, xr.DataArray]:
         full &= left & summary["provenance"].isin(places)
         left &= ~full
         found[buffer] = received.where(full)
-    found[HostBuffer(SEND)] = sent.where(left & (sent > 0))
+    senders, _ = hosts_of_data(summary)
+    found[HostBuffer(SEND, tuple(senders))] = sent.where(left & (sent > 0))
     return {buffer: shares for buffer, shares in found.items() if shares.notnull().any()}
 
 

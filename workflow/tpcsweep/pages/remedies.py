@@ -37,7 +37,9 @@ _PAUSED = f"To measure it: {FLAGS['waited'].remedy}."
 UNDECIDED_PAUSES = (
     "Other streams may fill these pauses: no setting with fewer streams was measured to show it."
 )
-_HERE, _FROM_HERE, _WITH_LIMIT = "here", "from here", "in settings with this limit"
+_HERE, _FROM_HERE = "in these settings", "from this setting"
+_WITH_LIMIT = "in settings with this limit"
+_MOST_RTTS = 4  # with an effect each in a sentence
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
@@ -55,6 +57,7 @@ class Effect:
     step: str = (
         ""  # change of the axis that the ratio is for, if the pairs have several, such as "for each doubling"
     )
+    at_rtts: str = ""  # ratio at each RTT of the pairs, if they have several
 
     @property
     def gain(self) -> bool:
@@ -75,7 +78,8 @@ class Effect:
         if self.where:
             where, pairs = self.where, counted(self.pairs, "block")
         words = " ".join(filter(None, (short(self.ratio), "times", where, self.step)))
-        return f"{words} ({', '.join(filter(None, (interval, pairs)))})"
+        inside = ", ".join(filter(None, (interval, pairs)))
+        return f"{words} ({'; '.join(filter(None, (inside, self.at_rtts)))})"
 
 
 @dataclass(frozen=True)
@@ -337,7 +341,19 @@ class Remedies:
             own = np.sqrt(np.bincount(numbers, (change.error / size)[held] ** 2)) / count
             effects.append(_effect(logs, np.hypot(own, scatter), comparisons))
         widest = max(effects, key=lambda effect: np.nan_to_num(effect.high / effect.low, nan=np.inf))
-        return replace(widest, pairs=effects[0].pairs, step=step)
+        at_rtts = self._at_rtts(change, held, change.log_ratio / size)
+        return replace(widest, pairs=effects[0].pairs, step=step, at_rtts=at_rtts)
+
+    def _at_rtts(self, change: _Changes, held: Mask, logs: Floats) -> str:
+        """Return the geometric mean of a change at each RTT of some settings; "" for a single RTT, or very many."""
+        rtts = np.unique(self._cells.places["rtt"][held]).tolist() if "rtt" in self._cells.several() else []
+        if change.axis == "rtt" or not 1 < len(rtts) <= _MOST_RTTS:
+            return ""
+        texts = []
+        for place in rtts:
+            ratio = float(np.exp(logs[held & (self._cells.places["rtt"] == place)].mean()))
+            texts.append(f"{short(ratio)} at {value_text('rtt', self._cells.axes['rtt'][place])}")
+        return ", ".join(texts)
 
     def _options(self, remedy: Remedy) -> Sequence[_Changes]:
         """Return the changes that a remedy means: to the next number, or to each of several words."""

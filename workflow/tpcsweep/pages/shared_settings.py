@@ -6,10 +6,12 @@ import math
 import numpy as np
 import xarray as xr
 
-from tpcsweep.data.labels import ENDPOINTS
+from tpcsweep.data.labels import ENDPOINTS, axis_name
+from tpcsweep.data.made_with import hosts_of_data
 from tpcsweep.data.pair_rtts import ends_text, pair_rtt_text
 from tpcsweep.pages.encryption import encryption_text
 from tpcsweep.sweeps.parameters import Parameters, name_text, value_text
+from tpcsweep.sweeps.sweep import REPETITION
 
 _SETTINGS = {
     "bandwidth": "path {}",
@@ -25,6 +27,7 @@ _SETTINGS = {
     "congestion_control": "congestion control {}",
 }
 """Settings in the page's first lines, with their words."""
+_MOST_VALUES = 8  # of an axis that are named
 _USUAL = "as usual for the tool"
 _LOSS = "loss set on the path"  # cells record the share of lost packets, too
 _ONLY = "only"  # the pair, and the sites, of a testbed that has one of them
@@ -38,11 +41,29 @@ def shared_settings(summary: xr.Dataset) -> list[str]:
         if name in summary.coords and summary[name].size == 1
     ]
     fixed = [text for text in fixed if text]
-    fixed += [text] if (text := encryption_text(summary)) else []
+    fixed += [text for text in (encryption_text(summary), _direction(summary)) if text]
     lengths = summary["duration"].values if "duration" in summary else np.array([])
     if not np.isfinite(lengths).any():
         return fixed
     return [*fixed, f"cells of {ends_text(lengths)} s"]
+
+
+def varied_settings(summary: xr.Dataset) -> list[str]:
+    """Return the axes with several values, each with its values or their number, for one line."""
+    texts = []
+    for name in map(str, summary["throughput"].dims):
+        values = summary[name].values.tolist()
+        if len(values) > 1 and name != REPETITION:
+            known = ", ".join(value_text(name, value) for value in values)
+            short_list = known if len(values) <= _MOST_VALUES else f"{len(values)} values"
+            texts.append(f"{axis_name(name)} {short_list}")
+    return texts
+
+
+def _direction(summary: xr.Dataset) -> str:
+    """Return from and to which recorded hosts the data of endpoints went; "" if nobody knows."""
+    senders, receivers = (" and ".join(hosts) for hosts in hosts_of_data(summary))
+    return f"data from host {senders} to {receivers}" if senders and receivers else ""
 
 
 def other_settings(summary: xr.Dataset) -> str:

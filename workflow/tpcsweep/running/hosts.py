@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tpcsweep.common import processes
 from tpcsweep.common.numbers import BYTES, json_number, short
 from tpcsweep.data import flag_rules
-from tpcsweep.data.cell_result import NOT_RECORDED, CellResult, Summary
+from tpcsweep.data.cell_result import NOT_RECORDED, CellResult, Provenance, Summary
 from tpcsweep.data.flag_rules import PAYLOAD_SHARE, Evidence
 from tpcsweep.data.host_buffers import RECEIVE, SEND, largest_buffer
 from tpcsweep.measuring import host_connections, host_state
@@ -103,7 +103,9 @@ class Watch:
         begin, end = (clock.began + (value or 0.0) for value in (summary.warmup, summary.duration))
         windows = {name: looks_between(host.looks, begin, end) for name, host in self._hosts.items()}
         loads = {name: load for name, looks in windows.items() if (load := load_of(looks))}
-        sent = {name: sent for name, looks in windows.items() if (sent := sent_in(looks))}
+        sent = {
+            name: sent for name, looks in windows.items() if (sent := sent_in(looks)) and sent.connections
+        }
         measured = self._with_connections(measured, sent)
         if not loads:
             return measured
@@ -131,7 +133,10 @@ class Watch:
         )
         share = host_connections.window_share(total, *buffers)
         added = _with_figures(measured.summary, host_connections.figures(total))
-        return host_connections.with_window(dataclasses.replace(measured, summary=added), share)
+        origin: Provenance = {**measured.provenance, "sending_hosts": [*sent]}
+        return host_connections.with_window(
+            dataclasses.replace(measured, summary=added, provenance=origin), share
+        )
 
 
 def _with_figures(summary: Summary, figures: Mapping[str, float]) -> Summary:

@@ -262,7 +262,8 @@ class _Job:
                 name: {**first, **({"changed": changed[name]} if name in changed else {})}
                 for name, first in origin["settings"].items()
             }
-        measured = kept = dataclasses.replace(measured, provenance=provenance)
+        origin_of_cell = cast(Provenance, {**provenance, **measured.provenance})
+        measured = kept = dataclasses.replace(measured, provenance=origin_of_cell)
         if task.earlier is not None:
             kept = better_measurement(task.earlier, measured)
         self._measured[task.cell.path] = kept

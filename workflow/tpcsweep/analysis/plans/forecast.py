@@ -2,6 +2,7 @@
 """Fitted models of a dataset for its page: parameters, fitted cells, and plans for any target."""
 
 import itertools
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,15 @@ from tpcsweep.analysis.plans.anchored import anchor
 from tpcsweep.analysis.plans.plan import answers, best_measured, candidates, evaluate
 from tpcsweep.analysis.plans.question import PROBABILITY
 from tpcsweep.analysis.plans.recommendations import EVERY, spaced_rtts
-from tpcsweep.common.numbers import between, plain, short
+from tpcsweep.common.numbers import plain, short
 from tpcsweep.pages.contract import Answer, Plan, Plans, PlanTable
 from tpcsweep.pages.gains import Forecast
 from tpcsweep.sweeps.parameters import KNOBS, Parameters, name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 _MOST_TABLES = 48  # of plans in a page
-_MOST_RTTS = 12
+_MOST_RTTS = 12  # if round ones are too many
+_ROUND = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # RTTs of each decade that people ask for
 
 
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
@@ -65,9 +67,11 @@ def _plans(model: Predictor, observations: Observations) -> Plans | None:
         if name in Parameters.model_fields and name not in (*KNOBS, "rtt")
     }
     others |= {name: list(values) for name, values in domain.words.items() if len(values) > 1}
-    rtts = sorted({*spaced_rtts(model, _MOST_RTTS), *domain.values.get("rtt", ())})
     combined = list(itertools.product(*others.values()))
-    if not combined or len(combined) * len(rtts) > _MOST_TABLES:
+    most = _MOST_TABLES // max(1, len(combined))
+    known = [_round_rtts(model), sorted({*spaced_rtts(model, _MOST_RTTS), *domain.values.get("rtt", ())})]
+    rtts = next((each for each in known if len(each) <= most), [])
+    if not combined or not rtts:
         return None
     tables = []
     for values, rtt in itertools.product(combined, rtts):
@@ -85,6 +89,19 @@ def _plans(model: Predictor, observations: Observations) -> Plans | None:
     }
 
 
+def _round_rtts(model: Predictor) -> list[float]:
+    """Return the round RTTs inside a model's data in ms, with the measured ones."""
+    ends = spaced_rtts(model)
+    if len(ends) == 1:
+        return ends
+    low, high = ends[0], ends[-1]
+    decades = range(math.floor(math.log10(max(low, 1.0))), math.ceil(math.log10(high)) + 1)
+    places = (step * 10.0**decade for decade in decades for step in _ROUND)
+    return sorted(
+        {low, high, *model.domain.values.get("rtt", ()), *(rtt for rtt in places if low < rtt < high)}
+    )
+
+
 def _table(model: Predictor, given: Mapping[str, Any], where: str, measured: str) -> PlanTable:
     """Return the answers to all targets in the order of the targets: the largest target of each, and its setting."""
     [settings] = evaluate(model, candidates(model.domain, given), PROBABILITY, [0.0])
@@ -93,8 +110,7 @@ def _table(model: Predictor, given: Mapping[str, Any], where: str, measured: str
     knobs = [name for name in ("streams", "cores", "origins") if name in model.domain.ranges] or ["streams"]
     sure = f"reached with a probability of {plain(100 * PROBABILITY)} %"
     for most, row in answers(settings):
-        assured, spread = short(row["assured"]), between(row["throughput_low"], row["throughput_high"])
-        expected = f"{short(row['throughput'])} ({spread})"
+        assured, expected = short(row["assured"]), short(row["throughput"])
         setting = ", ".join(f"{name} {value_text(name, row[name])}" for name in knobs)
         text = f"{where}: {assured} Gbit/s is {sure}; expected {expected}."
         plans.append({"most": most, "setting": setting, "text": text})
