@@ -216,15 +216,23 @@ def test_a_line_below_the_picture_names_the_marks_that_it_has(results: Path) -> 
 
 
 def test_a_finding_shows_all_of_its_settings_after_a_filter(results: Path) -> None:
+    """Outlined in the picture, and alone in the table until the button is pressed again."""
+    rows = "document.querySelectorAll('#table tbody tr').length"
     with visiting(results / "sweep/index.html", link="#view=lines") as visit:
+        every = visit.run(rows)
         visit.page.locator("[name='only.streams']").select_option(index=1)
-        shown = visit.run("document.querySelectorAll('#table tbody tr').length")
+        assert visit.run(rows) < every
         button = visit.page.locator("#findings button").first
         button.click()
         assert visit.page.locator("[name='only.streams']").input_value() == ""
-        assert visit.run("document.querySelectorAll('#table tbody tr').length") > shown
+        settings = (button.get_attribute("data-settings") or "").split()
+        outlined = visit.run("document.querySelectorAll('#picture .shown').length")
+        assert outlined == visit.run(rows) == len(settings) < every
+        assert visit.page.locator("#of-finding").is_visible()
         button.click()
         assert "finding" not in visit.run("location.hash")
+        assert visit.run(rows) == every
+        assert not visit.page.locator("#of-finding").is_visible()
 
 
 def test_settings_without_an_interval_have_no_bars(results: Path) -> None:

@@ -195,7 +195,11 @@ def test_all_cells_of_a_sweep_decide_which_are_too_short(tmp_path: Path) -> None
         "slow": {4},
     }
     carried = {flag.words["words"]: int(flag.cells.sum()) for flag in page_flags(summary)}
-    assert carried == {"shorter than 15 RTTs": 4, "short for slow noise": 4, "less precise than asked": 8}
+    assert carried == {
+        "shorter than 15 RTTs": 4,
+        "short, as similar cells vary slowly": 4,
+        "interval wider than asked": 8,
+    }
 
 
 def test_limits_and_their_shares_are_those_of_the_cells(two: Specs) -> None:

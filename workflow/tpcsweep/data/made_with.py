@@ -69,14 +69,14 @@ def cells_with(summary: xr.Dataset, name: str) -> dict[str, xr.DataArray]:
     return {value: which for value, which in cells.items() if which.any()}
 
 
-def setting_of_cells(summary: xr.Dataset, setting: str) -> list[Mapping[str, str]]:
-    """Return the record of a setting of hosts in each cell that has one."""
+def setting_of_cells(summary: xr.Dataset, setting: str) -> dict[int, Mapping[str, str]]:
+    """Return the record of a setting of hosts by the place of each cell that has one in the flattened grid."""
     if "provenance_record" not in summary:
-        return []
+        return {}
     texts = summary["provenance_record"].values.tolist()
     records = [(json.loads(text).get("settings") or {}).get(setting) for text in texts]
-    places = summary["provenance"].values.ravel().tolist()
-    return [record for place in places if place >= 0 and (record := records[place])]
+    places = enumerate(summary["provenance"].values.ravel().tolist())
+    return {cell: record for cell, place in places if place >= 0 and (record := records[place])}
 
 
 def hosts_of_data(summary: xr.Dataset) -> tuple[list[str], list[str]]:

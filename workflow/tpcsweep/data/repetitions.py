@@ -24,7 +24,7 @@ from tpcsweep.data.labels import SIMULATED, STATUS, flag_masks, outside_sweep
 from tpcsweep.data.scatter import RUN_TO_RUN, SHARED_FREEDOM, Spread, moderated
 from tpcsweep.data.shared_rates import without_filled_pauses
 from tpcsweep.data.tables import INTERVAL, observations
-from tpcsweep.data.variables import LIMITS
+from tpcsweep.data.variables import LIMITS, SHARES
 from tpcsweep.sweeps.sweep import REPETITION
 
 _NEEDED = ("throughput", "error", "freedom")  # columns of `data.tables.observations`
@@ -50,10 +50,11 @@ def settings_of(summary: xr.Dataset) -> xr.Dataset:
     settings["status"] = np.array(ranks)[np.argsort(ranks)[status].max(axis=0)]
     settings["counted"] = counted.sum(axis=0)
     settings["flags"] = np.bitwise_or.reduce(np.where(counted | ~counted.any(axis=0), flags, 0))
-    settings["limit"] = _most_frequent(limit, counted)
+    shares = {name: settings[share] for name, share in SHARES.items() if share in settings}
+    settings["limit"] = _most_frequent(limit, counted, shares)
     if "limit_second" in summary:
         seconds = _first(summary, summary["limit_second"])
-        settings["limit_second"] = _most_frequent(seconds, counted & (limit == settings["limit"]))
+        settings["limit_second"] = _most_frequent(seconds, counted & (limit == settings["limit"]), shares)
     if summary.attrs.get("testbed_kind") != SIMULATED:
         settings |= _intervals(summary, counted, settings)
     first = summary["throughput"].isel({REPETITION: 0}, drop=True)
@@ -89,10 +90,14 @@ def _mean(values: Floats, counted: NDArray[np.bool_]) -> Floats:
     return np.where(number > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(number, 1), np.nan)
 
 
-def _most_frequent(limits: NDArray[Any], cells: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return the most frequent limit of each setting, the first of `LIMITS` in a tie, or ""."""
+def _most_frequent(
+    limits: NDArray[Any], cells: NDArray[np.bool_], shares: Mapping[str, Floats]
+) -> NDArray[Any]:
+    """Return the most frequent limit of each setting, in a tie that of the larger share of its time, or ""."""
     votes = np.stack([((limits == name) & cells).sum(axis=0) for name in LIMITS])
-    return np.where(votes.any(axis=0), np.array([*LIMITS], object)[votes.argmax(axis=0)], "")
+    times = np.stack([np.nan_to_num(shares.get(name, np.zeros(votes.shape[1:]))) for name in LIMITS])
+    first = np.where(votes == votes.max(axis=0), times, -1.0).argmax(axis=0)
+    return np.where(votes.any(axis=0), np.array([*LIMITS], object)[first], "")
 
 
 def _intervals(

@@ -44,7 +44,7 @@ from tpcsweep.pages.contract import (
 )
 from tpcsweep.pages.dataset_facts import dataset_facts, results_folder
 from tpcsweep.pages.encryption import encryption_text
-from tpcsweep.pages.findings import Change as Effect
+from tpcsweep.pages.finding import Change as Effect
 from tpcsweep.pages.findings import enough, findings
 from tpcsweep.pages.full_rates import (
     HOST_RATE,

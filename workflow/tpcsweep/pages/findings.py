@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings of a dataset in at most seven paragraphs, each with its cells; pure functions.
+"""Findings of a dataset in a few paragraphs, each with its cells; pure functions.
 
 They describe settings, each by the mean of its repetitions, without warnings or invalid figures, if there are enough.
-Separate sentences count the cells with a warning, and failed ones.
+Those of `pages.trust` follow.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,50 +16,28 @@ from numpy.typing import NDArray
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.common.texts import capital
 from tpcsweep.data.effects import Interval, mean_ratio
-from tpcsweep.data.flags import FLAGS, graded
-from tpcsweep.data.labels import STATUS, flagged, is_mesh, outside_sweep
-from tpcsweep.data.lost_links import LostLink, by_site, main_reason
+from tpcsweep.data.labels import STATUS
 from tpcsweep.data.redirectors import redirector_words
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import UNEXPLAINED, alternatives
-from tpcsweep.pages.cell_columns import FULL, Cells, doubtful, grid_cells
+from tpcsweep.pages.cell_columns import FULL, Cells, grid_cells
 from tpcsweep.pages.contract import EffectRow
+from tpcsweep.pages.finding import Change, Sentence, places
 from tpcsweep.pages.full_rates import NAMES, RAISE, RateOfHost, explained, rates_of_hosts
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_windows import HostWindow, host_windows
 from tpcsweep.pages.remedies import SCATTER_OF_PAIRS, UNDECIDED_PAUSES, Remedies
-from tpcsweep.sweeps.parameters import CELL, KNOBS, LINK, value_text
-from tpcsweep.sweeps.sweep import REPETITION
+from tpcsweep.pages.trust import doubts
+from tpcsweep.sweeps.parameters import CELL, KNOBS, value_text
 
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
 _MOST_RTTS = 4  # RTTs with a cheapest setting in a sentence
-_MOST_LOST = 8  # groups of links without a measurement that have a line each
 _FEWEST_COSTS = 4  # settings from which a sentence tells their CPU
 _ENOUGH, _MANY = 1 / 3, 4
 """Share and number of settings without warnings below which they do not speak for the sweep; half of its settings do.
 """
 _EQUAL = 0.95  # share of the best, or of the path's bandwidth, from which settings may count as equal to it
-
-
-@dataclass(frozen=True)
-class Change:
-    """Effect of an axis: throughput at its last value over that at its first, with the ends of the interval."""
-
-    words: str
-    ratio: float
-    low: float  # NaN without an interval, like `high`
-    high: float
-    pairs: int
-
-
-@dataclass(frozen=True)
-class Sentence:
-    text: str  # lines, if it has several
-    settings: tuple[
-        int, ...
-    ]  # indices in the flattened grid, without repetitions, of the settings that it describes
-    changes: tuple[Change, ...] = ()
 
 
 def findings(
@@ -78,12 +55,12 @@ def findings(
     if not enough(cells, settings):
         ok, trusted = int((settings["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
-        about = [Sentence(text, _places(cells.trusted))]
+        about = [Sentence(text, places(cells.trusted))]
     else:
         limits = _limits(cells, Remedies(cells, gains, effects), host_windows(summary, rates), rates)
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
         about += _cpu_costs(settings, cells)
-    return [*about, *_host_rates(rates), *_doubts(summary, bool(effects)), *_holes(summary)]
+    return [*about, *_host_rates(rates), *doubts(summary, cells, bool(effects))]
 
 
 def enough(cells: Cells, settings: xr.Dataset) -> bool:
@@ -116,14 +93,14 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
         if fills:
             share = f"{short(100 * _EQUAL)} % of its {value_text('bandwidth', path)} or more"
             text = f"{group.sum()} of {cells.trusted.sum()} settings{cells.kind} fill the path: they reach {share}"
-        yield Sentence(f"{text}.{_cheapest(group, cells)}", _places(group))
+        yield Sentence(f"{text}.{_cheapest(group, cells)}", places(group))
     elif (like_best & ~group).any():
         others = counted(int((like_best & ~group).sum()), "other setting")
-        yield Sentence(f"{text}. The intervals of {others} include it.", (best, *_places(like_best & ~group)))
+        yield Sentence(f"{text}. The intervals of {others} include it.", (best, *places(like_best & ~group)))
     else:
         named = [name for name in cells.several() if len(cells.axes[name]) > 1]
         where = ", ".join(cells.value(name, int(cells.places[name][best])) for name in named)
-        yield Sentence(f"{text}, with {where}." if where else f"{text}.", _places(group))
+        yield Sentence(f"{text}, with {where}." if where else f"{text}.", places(group))
 
 
 def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
@@ -184,7 +161,7 @@ def _limits(
                 else f"{count} of {judged.sum()} settings{cells.kind}"
             )
             texts += _full_at_times(partial, which, cells, remedies)
-        yield Sentence("\n".join(texts), _places(held))
+        yield Sentence("\n".join(texts), places(held))
 
 
 def _time(held: NDArray[np.bool_], limit: str, cells: Cells) -> str:
@@ -392,92 +369,4 @@ def _cpu_costs(settings: xr.Dataset, cells: Cells) -> Iterator[Sentence]:
 def _host_rates(rates: Sequence[RateOfHost]) -> Iterator[Sentence]:
     for limit in rates:
         if limit.full.any():
-            yield Sentence(f"{limit.in_settings(limit.full)} {RAISE}", _places(limit.full))
-
-
-def _doubts(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
-    measured = (summary["status"] != STATUS.index("not_measured")).values.ravel()
-    loud = graded(FLAGS, "warning", "invalid")
-    counts_by_flag = ((int((flagged(summary, flag).values.ravel() & measured).sum()), flag) for flag in loud)
-    counts = sorted(filter(lambda pair: pair[0], counts_by_flag), reverse=True)
-    held = doubtful(summary) & measured
-    if not measured.any():
-        return
-    if not counts:
-        ok = summary["status"] == STATUS.index("ok")
-        notes = int((flagged(summary, *graded(FLAGS, "note")) & ok).sum())
-        noted = f"; {notes} of them have notes" if notes else ""
-        yield Sentence(f"All {int(ok.sum())} cells with a throughput are without a warning{noted}.", ())
-        return
-    which = ", ".join(f"{FLAGS[flag].label} ({count})" for count, flag in counts)
-    text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid, and count in no finding: {which}."
-    if is_mesh(summary):
-        text += " Links and goals use those with a warning."
-    elif in_blocks:
-        text += " Effects of settings use those with a warning."
-    settings = _settings_with(summary, held)
-    if summary.sizes[REPETITION] > 1:
-        others = len(set(settings) & {*_settings_with(summary, measured & ~held)})
-        of_them = f"They belong to {counted(len(settings), 'setting')}"
-        text += f" {of_them}; the other repetitions of {others} of these count."
-    yield Sentence(text, settings)
-
-
-def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
-    inside = ~outside_sweep(summary).values.ravel()
-    status = summary["status"].values.ravel()
-    names = {"failed": "failed", "not_measured": "were not measured"}
-    counts = [(int((inside & (status == STATUS.index(name))).sum()), text) for name, text in names.items()]
-    numbers = " and ".join(f"{count} {text}" for count, text in counts if count)
-    if numbers:
-        values = (f" All cells with {value} are among them{why}." for value, why in _lost_values(summary))
-        whole = _lost_links(summary) if is_mesh(summary) else "".join(values)
-        which = inside & (status != STATUS.index("ok"))
-        yield Sentence(f"{inside.sum()} cells: {numbers}.{whole}", _settings_with(summary, which))
-
-
-def _lost_links(summary: xr.Dataset) -> str:
-    """Return a line for each site, or each reason, with links that have no throughput in some cell."""
-    cells = (summary["status"] != STATUS.index("ok")) & ~outside_sweep(summary)
-    reasons = summary.get("message", xr.full_like(cells, "", object)).values[cells.values].astype(str)
-    ends = (
-        [
-            str(value)
-            for value in summary[role].broadcast_like(cells).transpose(*cells.dims).values[cells.values]
-        ]
-        for role in LINK
-    )
-    links = Counter(zip(*ends, reasons.tolist(), strict=True))
-    lost = [
-        LostLink(f"{source} → {destination}", frozenset([source, destination]), why, count)
-        for (source, destination, why), count in links.items()
-    ]
-    groups = [(where, main_reason(group)) for where, group in by_site(lost)]
-    lines = [f"{capital(where)}{why and f': {why}'}." for where, why in groups[:_MOST_LOST]]
-    if (more := len(groups) - _MOST_LOST) > 0:
-        lines.append(f"{counted(more, 'further group')} of links: select them in the matrix.")
-    return "".join(f"\n{line}" for line in lines)
-
-
-def _lost_values(summary: xr.Dataset) -> Iterator[tuple[str, str]]:
-    """Yield each value of an axis without any measured cell, if others have some, and the reason if it is one."""
-    ok, names = summary["status"] == STATUS.index("ok"), [*summary["status"].dims]
-    reasons = summary.get("message", xr.full_like(ok, "", object))
-    for name in names:
-        others = [other for other in names if other != name]
-        alive = ok.any(others).values
-        for index in np.flatnonzero(~alive) if name != REPETITION and alive.any() else ():
-            messages = set(map(str, reasons.isel({name: index}).values.ravel())) - {""}
-            value = value_text(str(name), summary[name].values[index])
-            why = f": {messages.pop()}" if len(messages) == 1 else ""
-            yield f"{name} {value}", why
-
-
-def _settings_with(summary: xr.Dataset, cells: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return the places of the settings that have some of the flattened cells."""
-    which = summary["throughput"].copy(data=cells.reshape(summary["throughput"].shape))
-    return _places(which.any(REPETITION).values.ravel())
-
-
-def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(which).tolist())
+            yield Sentence(f"{limit.in_settings(limit.full)} {RAISE}", places(limit.full))

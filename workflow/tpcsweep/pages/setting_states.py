@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of hosts for a page: commands, outputs of `verify`, and the recorded states of hosts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import counted
 from tpcsweep.data.host_rates import THIS_MACHINE
@@ -17,7 +19,14 @@ from tpcsweep.data.made_with import (
     setting_of_cells,
 )
 from tpcsweep.data.restorations import restorations_text
+from tpcsweep.pages.cell_links import CellLink, cell_links
 from tpcsweep.sweeps.parameters import name_text
+
+OfCells = Mapping[int, Mapping[str, str]]
+"""The record of a setting by the place of each cell in the flattened grid."""
+
+
+_MOST_CHANGES = 4  # of a value that are named
 
 
 class ValueState(TypedDict):
@@ -29,13 +38,25 @@ class ValueState(TypedDict):
     own: list[str]  # lines of the first output that not all values have
 
 
+class LeftState(TypedDict):
+    """Another state than before, in which deployments left their hosts."""
+
+    cells: list[CellLink]
+    gone: list[str]  # lines that `verify` printed before these deployments alone
+    new: list[str]  # and after them alone
+    before: str
+    after: str
+
+
 class SettingState(TypedDict):
     name: str
     verified: str  # whether the states were as applied, in a sentence
     restore: list[str]  # commands; none in datasets that do not record them
     restored: str  # how the deployments left the hosts, in a sentence
-    others: list[tuple[str, str]]  # outputs of `verify` before and after a deployment that left another state
+    at_the_end: str  # how the last deployment left the hosts, in a sentence; "" if all did the same
+    others: list[LeftState]
     values: list[ValueState]
+    changes: list[str]  # what each value but the first changes in recorded states, in a sentence
     keys: list[
         tuple[str, list[str]]
     ]  # recorded settings of hosts that differ, with their texts at each value
@@ -49,18 +70,22 @@ def setting_states(summary: xr.Dataset) -> list[SettingState]:
 def _setting(
     summary: xr.Dataset, name: str, values: Mapping[str, Sequence[Mapping[str, str]]]
 ) -> SettingState:
+    of_cells = setting_of_cells(summary, name)
     outputs = {value: _texts(records, "verified") for value, records in values.items()}
     lines = {value: texts[0].splitlines() if texts else [] for value, texts in outputs.items()}
     shared = set.intersection(*map(set, lines.values()))
     keys = differing_host_keys(summary, name) if name in summary.dims else {}
     every = [record for each in values.values() for record in each]
-    of_cells = setting_of_cells(summary, name)
+    rows = [
+        (key.removeprefix(f"{HOSTS}."), [row.get(value, "") for value in values]) for key, row in keys.items()
+    ]
     return {
         "name": name_text(name),
-        "verified": _verified(every, of_cells),
+        "verified": _verified(every, of_cells.values()),
         "restore": _texts(every, "restore"),
-        "restored": restorations_text(of_cells),
-        "others": list(dict.fromkeys((one["before"], one["after"]) for one in every if "after" in one)),
+        "restored": restorations_text(of_cells.values()),
+        "at_the_end": _at_the_end(summary, of_cells),
+        "others": _left_states(summary, of_cells),
         "values": [
             {
                 "value": value,
@@ -70,14 +95,73 @@ def _setting(
             }
             for value, records in values.items()
         ],
-        "keys": [
-            (key.removeprefix(f"{HOSTS}."), [row.get(value, "") for value in values])
-            for key, row in keys.items()
-        ],
+        "changes": [text for at, value in enumerate(values) if (text := _changes(value, at, rows))],
+        "keys": rows,
     }
 
 
-def _verified(records: Sequence[Mapping[str, str]], of_cells: Sequence[Mapping[str, str]]) -> str:
+def _changes(value: str, at: int, rows: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Describe what a value changes in recorded states against the first one; "" if nothing differs."""
+    changed = [(_key_words(key), texts[0], texts[at]) for key, texts in rows if texts[at] != texts[0]]
+    if not changed:
+        return ""
+    named = [
+        f"{key} from {before or 'nothing recorded'} to {after or 'nothing recorded'}"
+        for key, before, after in changed[:_MOST_CHANGES]
+    ]
+    more = len(changed) - len(named)
+    others = f"; and {counted(more, 'other state')}, in the table of recorded states" if more else ""
+    return f"{value}: {'; '.join(named)}{others}."
+
+
+def _key_words(key: str) -> str:
+    """Return a key of a host's state for people, such as "a1's ens1 qdisc"."""
+    host, _, path = key.partition(".")
+    group, _, rest = path.partition(".")
+    if group in ("interfaces", "disks"):
+        rest = " ".join(rest.split(".", 1))  # such as ens1 qdisc
+    return f"{host}'s {rest or group}"
+
+
+def _left_states(summary: xr.Dataset, of_cells: OfCells) -> list[LeftState]:
+    states: dict[tuple[str, str], list[int]] = {}
+    for place, record in of_cells.items():
+        if "after" in record:
+            states.setdefault((record["before"], record["after"]), []).append(place)
+    return [
+        {
+            "cells": cell_links(summary, np.isin(_numbers(summary), places)),
+            "gone": _lines_only_in(before, after),
+            "new": _lines_only_in(after, before),
+            "before": before,
+            "after": after,
+        }
+        for (before, after), places in states.items()
+    ]
+
+
+def _at_the_end(summary: xr.Dataset, of_cells: OfCells) -> str:
+    """Describe how the last deployment left the hosts, if not all left them alike."""
+    if "started" not in summary or len({record.get("restored") for record in of_cells.values()}) < 2:
+        return ""
+    started = summary["started"].values.ravel()
+    last = max(
+        (place for place in of_cells if not np.isnat(started[place])), key=started.__getitem__, default=-1
+    )
+    return f"after the last deployment: {restorations_text([of_cells[last]])}" if last >= 0 else ""
+
+
+def _numbers(summary: xr.Dataset) -> NDArray[np.intp]:
+    """Return the place of each cell in the flattened grid."""
+    return np.arange(summary["throughput"].size).reshape(summary["throughput"].shape)
+
+
+def _lines_only_in(text: str, other: str) -> list[str]:
+    known = set(other.splitlines())
+    return [line.strip() for line in text.splitlines() if line.strip() and line not in known]
+
+
+def _verified(records: Sequence[Mapping[str, str]], of_cells: Iterable[Mapping[str, str]]) -> str:
     known = ["verified" in record for record in records]
     if not any(known):
         return "not verified: the testbed has no command for it"
@@ -97,15 +181,19 @@ def host_tables(summary: xr.Dataset) -> list[dict[str, Any]]:
         tables.append(
             {
                 "name": host,
-                "title": "This machine, outside the namespaces"
-                if host == THIS_MACHINE and apart
-                else f"Host {host}",
+                "title": _title(host, apart),
                 "same": ", the same in all deployments" if is_same else "",
                 "settings": {name: " | ".join(values) for name, values in sorted(settings.items())},
                 "differing": differing,
             }
         )
     return tables
+
+
+def _title(host: str, is_apart: bool) -> str:
+    if host != THIS_MACHINE:
+        return f"Host {host}"
+    return "This machine, outside the namespaces" if is_apart else "The measuring machine"
 
 
 def _texts(records: Sequence[Mapping[str, str]], key: str) -> list[str]:

@@ -54,14 +54,15 @@ function drawnText(count) {
 
 /** Outline the settings of the chosen finding. */
 function outline() {
-  /** @type {Set<number>} */
-  const held = new Set();
-  for (const button of find("findings").querySelectorAll("button")) {
-    const isPressed = button.value === state.finding;
-    button.setAttribute("aria-pressed", `${isPressed}`);
-    if (isPressed) button.dataset.settings.split(" ").forEach(point => held.add(Number(point)));
-  }
-  for (const row of settings) linkOf(row)?.classList.toggle("shown", held.has(row.point));
+  const held = ofFinding();
+  for (const button of buttons()) button.setAttribute("aria-pressed", `${button.value === state.finding}`);
+  for (const row of settings) linkOf(row)?.classList.toggle("shown", held?.has(row.point) ?? false);
+}
+
+/** The chosen finding's settings, outlined in the picture and alone in the table. */
+function drawFinding() {
+  outline();
+  drawTable();
 }
 
 /** Outline the chosen setting in the picture, above its neighbours, and in the matrix of links. @param {Setting} row */

@@ -7,7 +7,7 @@ const PLACES = ["x", "y", "columns"]; // of axes in the picture; panels of all o
 let state = {};
 
 /** What is drawn again after a change of that part of the state alone. */
-const PARTS = { cell: openCell, repetition: openCell, sort: drawTable, rows: drawTable, finding: outline };
+const PARTS = { cell: openCell, repetition: openCell, sort: drawTable, rows: drawTable, finding: drawFinding };
 
 function readState() {
   const address = location.hash.slice(1).replaceAll("+", "%2B");
@@ -64,6 +64,17 @@ function axesInPlaces() {
 function chosen() {
   const worth = row => Math.round((50 * (row.mean ?? -1)) / highest) - (isDoubtful(row) ? 1e6 : 0);
   return byAddress.get(state.cell) ?? d3.greatest(settings, worth);
+}
+
+/** The buttons of findings. @returns {HTMLButtonElement[]} */
+function buttons() {
+  return [...find("findings").querySelectorAll("button")];
+}
+
+/** The points of the chosen finding's settings, or null. */
+function ofFinding() {
+  const button = buttons().find(({ value }) => value === state.finding);
+  return button ? new Set(button.dataset.settings.split(" ").map(Number)) : null;
 }
 
 /** The settings that pass the filters, each of which is a part of the state. */

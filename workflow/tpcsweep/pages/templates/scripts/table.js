@@ -26,7 +26,8 @@ function textsOf(row) {
 
 function drawTable() {
   const [key, order] = (state.sort ?? "").split(" ");
-  const all = filtered();
+  const held = ofFinding();
+  const all = filtered().filter(row => held?.has(row.point) ?? true);
   const by = order === "down" ? d3.descending : d3.ascending;
   const sorted = key in ORDERS ? d3.sort(all, (a, b) => by(ORDERS[key](a), ORDERS[key](b))) : all;
   const rows = sorted.slice(0, mostRows());
@@ -45,6 +46,7 @@ function drawTable() {
     .append("a")
     .attr("href", linkTo)
     .text(row => textsOf(row)[0]);
+  find("of-finding").hidden = !held;
   find("more").hidden = rows.length === all.length;
   find("more").textContent = `Show more of the ${all.length} settings`;
 }

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finding about a dataset: its text, settings and changes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Change:
+    """Effect of an axis: throughput at its last value over that at its first, with the ends of the interval."""
+
+    words: str
+    ratio: float
+    low: float  # NaN without an interval, like `high`
+    high: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Sentence:
+    text: str  # lines, if it has several
+    settings: tuple[
+        int, ...
+    ]  # indices in the flattened grid, without repetitions, of the settings that it describes
+    changes: tuple[Change, ...] = ()
+
+
+def places(which: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the places of some settings or cells in the flattened grid."""
+    return tuple(np.flatnonzero(which).tolist())
