@@ -68,11 +68,10 @@ def _wide(cells: Cells) -> Iterator[Sentence]:
         worst = int(np.nanargmax(widths))
         interval = between(max(float(cells.low[worst]), 0.0), float(cells.high[worst]))
         example = f"{short(cells.measured[worst])} Gbit/s ({interval})"
-        which = f"{counted(int(wide.sum()), 'setting')}{cells.kind}"
-        text = (
-            f"The means of {which} are known to {short(100 * WIDE_INTERVAL)} % or worse: at worst {example}."
-        )
-        yield Sentence(f"{text} Findings use them.", places(wide))
+        number = int(wide.sum())
+        which = f"{counted(number, 'setting')}{cells.kind} {'has' if number == 1 else 'have'}"
+        width = f"an interval wider than ±{short(100 * WIDE_INTERVAL)} %"
+        yield Sentence(f"{which} {width}, at worst {example}. Findings use their means.", places(wide))
 
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
