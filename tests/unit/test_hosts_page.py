@@ -179,7 +179,7 @@ def test_the_page_explains_settings_by_their_commands_and_outputs(tmp_path: Path
     table = page.select_one("#h-settings ~ details table")
     assert table is not None
     rows = [[cell.get_text() for cell in row.find_all(["th", "td"])] for row in table.find_all("tr")]
-    assert rows == [["state", "stock", "fq"], ["dtn1.interfaces.ens1.qdisc", "mq", "fq"]]
+    assert rows == [["state", "stock", "fq"], ["dtn1's ens1 qdisc", "mq", "fq"]]
 
 
 def test_values_with_one_state_of_a_host_are_named_together(dataset: Dataset) -> None:

@@ -58,6 +58,7 @@ from tpcsweep.pages.full_rates import (
     with_host_rate,
 )
 from tpcsweep.pages.gains import Forecast, gains
+from tpcsweep.pages.host_changes import host_changes
 from tpcsweep.pages.host_windows import HostWindow, host_windows, window_lines
 from tpcsweep.pages.limit_colours import (
     HOST_RATE_COLOUR,
@@ -137,7 +138,7 @@ def page_content(
     rates = rates_of_hosts(summary)
     cells = explained(grid_cells(settings), rates)
     in_blocks = effects["rows"] if effects else []
-    remedies = Remedies(cells, gained, in_blocks)
+    remedies = Remedies(cells, gained, in_blocks, host_changes(summary))
     carried = page_flags(summary)
     frequent = frequent_flags(summary, carried)
     flags, windows = setting_flags(summary, carried, frequent), host_windows(summary, rates)

@@ -30,6 +30,7 @@ from tpcsweep.pages.machine_load import (
     machine_load,
     slowed_cells,
 )
+from tpcsweep.pages.page_flags import noted_cells
 from tpcsweep.pages.provenance_text import provenance_text
 from tpcsweep.pages.shared_settings import other_settings, shared_settings, varied_settings
 from tpcsweep.sweeps.designs import compared_axes
@@ -52,7 +53,7 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     invalid = flagged(summary, *graded(FLAGS, "invalid")).values
     ok = status == STATUS.index("ok")
     quiet = ok & ~loud
-    noted = int((quiet & flagged(summary, *graded(FLAGS, "note")).values).sum())
+    noted = int((quiet & noted_cells(summary)).sum())
     counts = {
         f"without warnings{f' ({noted} with notes)' if noted else ''}": quiet,
         "with warnings": ok & loud & ~invalid,

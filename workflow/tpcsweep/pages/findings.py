@@ -26,6 +26,7 @@ from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.finding import Change, Sentence, places
 from tpcsweep.pages.full_rates import NAMES, RAISE, RateOfHost, explained, rates_of_hosts
 from tpcsweep.pages.gains import Gains
+from tpcsweep.pages.host_changes import host_changes
 from tpcsweep.pages.host_windows import HostWindow, host_windows
 from tpcsweep.pages.remedies import SCATTER_OF_PAIRS, UNDECIDED_PAUSES, Remedies
 from tpcsweep.pages.trust import doubts
@@ -57,7 +58,9 @@ def findings(
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
         about = [Sentence(text, places(cells.trusted))]
     else:
-        limits = _limits(cells, Remedies(cells, gains, effects), host_windows(summary, rates), rates)
+        limits = _limits(
+            cells, Remedies(cells, gains, effects, host_changes(summary)), host_windows(summary, rates), rates
+        )
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
         about += _cpu_costs(settings, cells)
     return [*about, *_host_rates(rates), *doubts(summary, cells, bool(effects))]

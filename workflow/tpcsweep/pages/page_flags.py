@@ -10,12 +10,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import short
-from tpcsweep.data.flags import FLAGS, GRADES
+from tpcsweep.data.flags import FLAGS, GRADES, graded
 from tpcsweep.data.implausible_figures import implausible_figures
 from tpcsweep.data.labels import STATUS, flagged, outside_sweep, short_name
 from tpcsweep.data.short_reasons import short_reasons
 from tpcsweep.data.variables import SUMMARY
 from tpcsweep.pages.contract import FlagWords, SettingFlag, SettingFlags
+from tpcsweep.pages.machine_load import SLOWED_TEXT, cells_on_full_machine, slowed_cells
 from tpcsweep.sweeps.sweep import REPETITION
 
 _FREQUENT = 0.9  # share of settings with a note from which rows of the table do not repeat it
@@ -29,7 +30,22 @@ class PageFlag(NamedTuple):
 def page_flags(summary: xr.Dataset) -> list[PageFlag]:
     """Return the flags that cells of a dataset carry, the worst ones first."""
     worst_first = sorted(FLAGS, key=lambda flag: -GRADES.index(FLAGS[flag].grade))
-    return [one for flag in worst_first for one in _by_reasons(flag, summary) if one.cells.any()]
+    of_cells = [one for flag in worst_first for one in _by_reasons(flag, summary)]
+    return [one for one in (*of_cells, *_of_the_machine(summary)) if one.cells.any()]
+
+
+def noted_cells(summary: xr.Dataset) -> NDArray[np.bool_]:
+    """Return which cells carry a note, with the dimensions of `throughput`."""
+    noted = np.asarray(flagged(summary, *graded(FLAGS, "note")).values)
+    return np.asarray(np.any([noted, *(one.cells for one in _of_the_machine(summary))], axis=0))
+
+
+def _of_the_machine(summary: xr.Dataset) -> Iterator[PageFlag]:
+    """Yield notes on the load of the measuring machine that no flag of cells contains."""
+    slow = f"the measuring machine was at least {SLOWED_TEXT} slower than at its fastest"
+    full = "all CPUs of the measuring machine were busy; the servers of endpoints are elsewhere"
+    yield PageFlag(FlagWords(grade="note", words="slower machine", meaning=slow), slowed_cells(summary))
+    yield PageFlag(FlagWords(grade="note", words="full machine", meaning=full), cells_on_full_machine(summary))
 
 
 def _by_reasons(flag: str, summary: xr.Dataset) -> Iterator[PageFlag]:

@@ -26,6 +26,7 @@ from tpcsweep.data.variables import REMEDIES, UNEXPLAINED, Remedy
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.gains import Gains
+from tpcsweep.pages.host_changes import States, names_only
 from tpcsweep.sweeps.parameters import CELL, LINK, Parameters, name_text, value_text
 
 SCATTER_OF_PAIRS = (
@@ -137,9 +138,16 @@ class _Steps:
 class Remedies:
     """The measured effects of all changes that relieve a limit of some setting."""
 
-    def __init__(self, cells: Cells, gains: Gains | None = None, effects: Sequence[EffectRow] = ()) -> None:
-        """`effects` are those on throughput inside blocks, if the sweep has any."""
+    def __init__(
+        self,
+        cells: Cells,
+        gains: Gains | None = None,
+        effects: Sequence[EffectRow] = (),
+        changes: Mapping[str, States] | None = None,
+    ) -> None:
+        """Measure them; `effects` are those inside blocks, and `changes` the states that settings of hosts change."""
         self._cells = cells
+        self._host_changes = changes or {}
         self._gains = gains
         self._effects = [row for row in effects if row["drawn"]]
         self._changes = dict[tuple[str, bool], list[_Changes]]()
@@ -161,8 +169,8 @@ class Remedies:
         parts = self._by_value(remedy.axis, held) if in_parts else [("", held)]
         tried = max(len(options) - 1, 1) * len(parts)
         effects = [
-            (self._words(remedy, option, before, part), effect)
-            for before, part in parts
+            (self._words(remedy, option, old, part), effect)
+            for old, part in parts
             for option in options
             if (effect := self._inside(remedy.axis, option.word, part) or self._mean(option, part, tried))
         ]
@@ -196,15 +204,21 @@ class Remedies:
         row = rows[key]
         return Effect(row["ratio"], row["low"] or np.nan, row["high"] or np.nan, row["pairs"], where)
 
-    def _words(self, remedy: Remedy, option: _Changes, before: str, held: Mask) -> str:
+    def _words(self, remedy: Remedy, option: _Changes, old: str, held: Mask) -> str:
         if option.word:
-            return f"{remedy.words} ({option.word}{before})"
+            before = f" instead of {old}" if old else ""
+            return f"{remedy.words} ({option.word}{before}{self._on_hosts(remedy.axis, old, option.word)})"
         pairs = held & np.isfinite(option.log_ratio)
         also = redirector_words(remedy.axis, option.redirected[pairs], self._cells.redirected[pairs])
         if len(steps := self._steps(option, held)) > 1:
             return remedy.words + also
         old, new = (value_text(remedy.axis, self._cells.axes[remedy.axis][place]) for place in steps[0])
         return f"{remedy.words} ({new}{also} instead of {old})"
+
+    def _on_hosts(self, axis: str, old: str, new: str) -> str:
+        """Return the states of hosts that a setting changes, if they are recorded."""
+        changed = names_only(self._host_changes.get(axis, {}), old, new)
+        return f", which changes {changed}" if old and changed else ""
 
     def _steps(self, change: _Changes, held: Mask) -> list[tuple[int, int]]:
         """Return the different steps of settings along an axis of numbers, from place to place; [] for words."""
@@ -217,7 +231,7 @@ class Remedies:
         places = self._cells.places[axis]
         known = np.unique(places[held]).tolist()
         return [
-            (f" instead of {value_text(axis, self._cells.axes[axis][place])}", held & (places == place))
+            (value_text(axis, self._cells.axes[axis][place]), held & (places == place))
             for place in ([0] if 0 in known else known)
         ]
 
@@ -303,7 +317,10 @@ class Remedies:
         )
         error = np.hypot(best.error[cell], SCATTER_OF_PAIRS)
         ends = best.redirected[cell : cell + 1], self._cells.redirected[cell : cell + 1]
-        words = f"{remedy.words} ({new}{redirector_words(remedy.axis, *ends)} instead of {old})"
+        also = (
+            f"{redirector_words(remedy.axis, *ends)} instead of {old}{self._on_hosts(remedy.axis, old, new)}"
+        )
+        words = f"{remedy.words} ({new}{also})"
         return words, _of_few(float(best.log_ratio[cell]), error, len(options))
 
     def _fitted(self, axis: str, held: Mask) -> str:

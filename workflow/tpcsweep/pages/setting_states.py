@@ -11,22 +11,18 @@ from numpy.typing import NDArray
 from tpcsweep.common.numbers import counted
 from tpcsweep.data.host_rates import THIS_MACHINE
 from tpcsweep.data.made_with import (
-    HOSTS,
     applied_settings,
-    differing_host_keys,
     host_states,
     is_in_every_record,
     setting_of_cells,
 )
 from tpcsweep.data.restorations import restorations_text
 from tpcsweep.pages.cell_links import CellLink, cell_links
+from tpcsweep.pages.host_changes import States, host_changes, with_texts
 from tpcsweep.sweeps.parameters import name_text
 
 OfCells = Mapping[int, Mapping[str, str]]
 """The record of a setting by the place of each cell in the flattened grid."""
-
-
-_MOST_CHANGES = 4  # of a value that are named
 
 
 class ValueState(TypedDict):
@@ -57,28 +53,26 @@ class SettingState(TypedDict):
     others: list[LeftState]
     values: list[ValueState]
     changes: list[str]  # what each value but the first changes in recorded states, in a sentence
-    keys: list[
-        tuple[str, list[str]]
-    ]  # recorded settings of hosts that differ, with their texts at each value
+    states: list[tuple[str, list[str]]]  # recorded ones of hosts that differ, with their texts at each value
 
 
 def setting_states(summary: xr.Dataset) -> list[SettingState]:
     """Return the settings of hosts that a testbed applied, and nothing for other datasets."""
-    return [_setting(summary, name, values) for name, values in applied_settings(summary).items()]
+    states = host_changes(summary)
+    return [
+        _setting(summary, name, values, states.get(name, {}))
+        for name, values in applied_settings(summary).items()
+    ]
 
 
 def _setting(
-    summary: xr.Dataset, name: str, values: Mapping[str, Sequence[Mapping[str, str]]]
+    summary: xr.Dataset, name: str, values: Mapping[str, Sequence[Mapping[str, str]]], states: States
 ) -> SettingState:
     of_cells = setting_of_cells(summary, name)
     outputs = {value: _texts(records, "verified") for value, records in values.items()}
     lines = {value: texts[0].splitlines() if texts else [] for value, texts in outputs.items()}
     shared = set.intersection(*map(set, lines.values()))
-    keys = differing_host_keys(summary, name) if name in summary.dims else {}
     every = [record for each in values.values() for record in each]
-    rows = [
-        (key.removeprefix(f"{HOSTS}."), [row.get(value, "") for value in values]) for key, row in keys.items()
-    ]
     return {
         "name": name_text(name),
         "verified": _verified(every, of_cells.values()),
@@ -95,32 +89,11 @@ def _setting(
             }
             for value, records in values.items()
         ],
-        "changes": [text for at, value in enumerate(values) if (text := _changes(value, at, rows))],
-        "keys": rows,
+        "changes": [
+            f"{value}: {text}." for value in values if (text := with_texts(states, next(iter(values)), value))
+        ],
+        "states": [(state, [texts.get(value, "") for value in values]) for state, texts in states.items()],
     }
-
-
-def _changes(value: str, at: int, rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Describe what a value changes in recorded states against the first one; "" if nothing differs."""
-    changed = [(_key_words(key), texts[0], texts[at]) for key, texts in rows if texts[at] != texts[0]]
-    if not changed:
-        return ""
-    named = [
-        f"{key} from {before or 'nothing recorded'} to {after or 'nothing recorded'}"
-        for key, before, after in changed[:_MOST_CHANGES]
-    ]
-    more = len(changed) - len(named)
-    others = f"; and {counted(more, 'other state')}, in the table of recorded states" if more else ""
-    return f"{value}: {'; '.join(named)}{others}."
-
-
-def _key_words(key: str) -> str:
-    """Return a key of a host's state for people, such as "a1's ens1 qdisc"."""
-    host, _, path = key.partition(".")
-    group, _, rest = path.partition(".")
-    if group in ("interfaces", "disks"):
-        rest = " ".join(rest.split(".", 1))  # such as ens1 qdisc
-    return f"{host}'s {rest or group}"
 
 
 def _left_states(summary: xr.Dataset, of_cells: OfCells) -> list[LeftState]:

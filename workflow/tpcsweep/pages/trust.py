@@ -16,6 +16,7 @@ from tpcsweep.data.lost_links import LostLink, by_site, main_reason
 from tpcsweep.pages.cell_columns import Cells, doubtful
 from tpcsweep.pages.finding import Sentence, places
 from tpcsweep.pages.outliers import outliers
+from tpcsweep.pages.page_flags import noted_cells
 from tpcsweep.sweeps.parameters import LINK, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
@@ -41,7 +42,7 @@ def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
         return
     if not counts:
         ok = summary["status"] == STATUS.index("ok")
-        notes = int((flagged(summary, *graded(FLAGS, "note")) & ok).sum())
+        notes = int((noted_cells(summary) & ok.values).sum())
         noted = f"; {notes} of them have notes" if notes else ""
         yield Sentence(f"All {int(ok.sum())} cells with a throughput are without a warning{noted}.", ())
         return

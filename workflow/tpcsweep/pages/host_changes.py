@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the values of a setting of hosts change in the recorded states of these; pure functions."""
+
+from collections.abc import Mapping
+
+import xarray as xr
+
+from tpcsweep.common.numbers import counted
+from tpcsweep.data.made_with import HOSTS, applied_settings, differing_host_keys
+
+_MOST_NAMED = 4  # states that differ between two values
+
+States = Mapping[str, Mapping[str, str]]
+"""Texts of recorded states by their names, such as "a1's ens1 qdisc", and by the values of a setting."""
+
+
+def host_changes(summary: xr.Dataset) -> dict[str, States]:
+    """Return the states that differ between the values of each setting of hosts that the dataset has as an axis."""
+    return {
+        name: {state_words(key.removeprefix(f"{HOSTS}.")): texts for key, texts in differing.items()}
+        for name in applied_settings(summary)
+        if name in summary.dims and (differing := differing_host_keys(summary, name))
+    }
+
+
+def state_words(key: str) -> str:
+    """Return a key of a host's state for people."""
+    host, _, path = key.partition(".")
+    group, _, rest = path.partition(".")
+    if group in ("interfaces", "disks"):
+        rest = " ".join(rest.split(".", 1))
+    return f"{host}'s {rest or group}"
+
+
+def with_texts(states: States, before: str, after: str) -> str:
+    """Describe what a value changes against another one, with both texts of each state; "" if nothing differs."""
+    named = [
+        f"{name} from {texts.get(before) or 'nothing recorded'} to {texts.get(after) or 'nothing recorded'}"
+        for name, texts in _changed(states, before, after).items()
+    ]
+    return _joined(named, "; ")
+
+
+def names_only(states: States, before: str, after: str) -> str:
+    """Name the states that a value changes against another one; "" if nothing differs."""
+    return _joined([*_changed(states, before, after)], " and ")
+
+
+def _changed(states: States, before: str, after: str) -> States:
+    return {name: texts for name, texts in states.items() if texts.get(before) != texts.get(after)}
+
+
+def _joined(named: list[str], between: str) -> str:
+    more = len(named) - _MOST_NAMED
+    others = [f"{counted(more, 'other state')}, in the table of recorded states"] if more > 0 else []
+    return between.join([*named[:_MOST_NAMED], *others])
