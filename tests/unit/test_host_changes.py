@@ -27,5 +27,5 @@ def test_changes_are_those_between_two_values() -> None:
 def test_many_changes_are_counted() -> None:
     states = {f"a1's ens{number} mtu": {"stock": "1500", "jumbo": "9000"} for number in range(7)}
     assert names_only(states, "stock", "jumbo").endswith(
-        "a1's ens3 mtu and 3 other states, in the table of recorded states"
+        "a1's ens3 mtu and 3 other states in the table of recorded states"
     )

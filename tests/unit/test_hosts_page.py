@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
 from tpcsweep.analysis import comparison, host_effects
+from tpcsweep.analysis.claims.claim_cells import claim_cells
 from tpcsweep.data import folding, made_with
 from tpcsweep.data.labels import TRANSFERS_GROUP
 from tpcsweep.data.opening import load
@@ -21,6 +22,7 @@ from tpcsweep.pages import making
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.full_rates import lines_of_settings, rates_of_hosts
+from tpcsweep.pages.host_changes import host_changes
 from tpcsweep.pages.setting_states import host_tables
 
 from tests.support import synthetic
@@ -65,6 +67,28 @@ def test_settings_of_hosts_that_differ_are_named(dataset: Dataset) -> None:
     ], "a host that one side did not record has no differing settings"
     sides = [summaries[0].sel(tuning=value) for value in ("stock", "fq")]
     assert [each.name for each in comparison.compare(*sides).made_with] == [name]
+
+
+def test_a_value_without_a_measured_cell_differs_in_nothing(dataset: Dataset) -> None:
+    """In a run under way all of its states would differ."""
+    summary = load(dataset("one", {"stock": tuned("mq"), "fq": tuned("fq"), "cap": tuned("cake")}))
+    is_cap = (summary["tuning"] == "cap").broadcast_like(summary["provenance"])
+    summary["provenance"] = summary["provenance"].where(~is_cap, -1)
+    assert host_changes(summary) == {}, "no settings were applied"
+    keys = made_with.differing_host_keys(summary, "tuning")
+    assert keys == {"hosts.dtn1.interfaces.ens1.qdisc": {"stock": "mq", "fq": "fq"}}
+
+
+def test_cells_that_fill_a_rate_of_a_host_are_full_for_claims(dataset: Dataset) -> None:
+    """As those that fill the path: more streams cannot scale there."""
+    summary = load(
+        dataset("one", {"stock": tuned("mq"), "cap": tuned("tbf rate 260Mbit burst 16Kb lat 50ms")})
+    )
+    is_cap = (summary["tuning"] == "cap").broadcast_like(summary["throughput"])
+    summary["throughput"] = xr.where(is_cap, 0.25, 0.1).transpose(*summary["throughput"].dims)
+    cells = claim_cells(summary)
+    for rows in (cells.every, cells.points(cells.trusted)):
+        assert rows["full"].tolist() == (rows["tuning"] == "cap").tolist()
 
 
 def test_the_page_lists_hosts(dataset: Dataset, tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.data.made_with import HOSTS
 
 THIS_MACHINE = "local"
 """Name of the measuring machine in the records of all testbeds; third-party copies do not pass it."""
+FULL_RATE = 0.86
+"""Throughput over a rate limit from which it is full: 0.9 of it, as of a path, less headers at an MTU of 1500."""
 _RATE = re.compile(r"\b(tbf rate|cake bandwidth|fq .*?maxrate) (\d+(?:\.\d+)?)([KMGT]?)bit")
 _FACTORS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
 
@@ -54,6 +57,18 @@ def shares_of_rates(summary: xr.Dataset) -> Mapping[HostRate, xr.DataArray]:
         )
         for limit, known in places.items()
     }
+
+
+def is_full(shares: xr.DataArray | NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where a throughput over a rate limit fills it; one far above it does not pass the limit."""
+    return np.asarray((shares >= FULL_RATE) & (shares <= 2 - FULL_RATE))
+
+
+def fills_a_rate(summary: xr.Dataset) -> NDArray[np.bool_]:
+    """Return which cells fill a rate limit of a host, with the dimensions of `throughput`."""
+    dims = summary["throughput"].dims
+    full = [is_full(shares.transpose(*dims)) for shares in shares_of_rates(summary).values()]
+    return np.asarray(np.any(full or [np.zeros(summary["throughput"].shape, bool)], axis=0))
 
 
 def _rates(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[HostRate]:

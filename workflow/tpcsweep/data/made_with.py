@@ -111,6 +111,8 @@ def differing_host_keys(summary: xr.Dataset, axis: str) -> dict[str, dict[str, s
         str(value): _joined(_records(summary.isel({axis: place})), _host_keys)
         for place, value in enumerate(values)
     }
+    # A value without any cell has no records yet.
+    found = {value: keys for value, keys in found.items() if keys}
     names = dict.fromkeys(name for keys in found.values() for name in keys)
     rows = {name: {value: keys.get(name, "") for value, keys in found.items()} for name in names}
     return {name: row for name, row in rows.items() if len(set(row.values())) > 1}

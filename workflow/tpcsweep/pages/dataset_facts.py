@@ -130,8 +130,9 @@ def _order_of_blocks(summary: xr.Dataset) -> str:
         first = summary["started"].sel({REPETITION: block}).min(others, skipna=True).stack(value=axes)
         known = first[first.notnull().values].sortby(first[first.notnull().values])
         values = [" and ".join(map(str, np.atleast_1d(value))) for value in known["value"].values.tolist()]
-        blocks.append(f"{block}: {', '.join(values)}")
-    more = summary.sizes[REPETITION] - len(blocks)
+        if values:
+            blocks.append(f"{block}: {', '.join(values)}")
+    more = max(0, summary.sizes[REPETITION] - _MOST_BLOCKS)
     return "; ".join([*blocks, *([f"and {more} more"] if more else [])])
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.common.texts import capital
-from tpcsweep.data.host_rates import HostRate, shares_of_rates
+from tpcsweep.data.host_rates import FULL_RATE, HostRate, is_full, shares_of_rates
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, UNEXPLAINED
 from tpcsweep.pages.cell_columns import Cells
@@ -28,8 +28,6 @@ MEANINGS: Mapping[str, str] = {
     HOST_RATE: "no other cause is known, and a queueing discipline of a recorded host lets no more pass",
 }
 """Names and meanings of the limits on pages."""
-_FULL = 0.86
-"""Throughput over a rate limit from which it is full: 0.9 of it, as of a path, less headers at an MTU of 1500."""
 
 
 class RateOfHost(NamedTuple):
@@ -43,12 +41,12 @@ class RateOfHost(NamedTuple):
     @property
     def full(self) -> NDArray[np.bool_]:
         """Settings that fill the limit."""
-        return np.asarray((self.shares >= _FULL) & (self.shares <= 2 - _FULL))
+        return is_full(self.shares)
 
     @property
     def below(self) -> NDArray[np.bool_]:
         """Settings that the limit lets have more."""
-        return np.asarray(self.shares < _FULL)
+        return np.asarray(self.shares < FULL_RATE)
 
     def in_settings(self, held: NDArray[np.bool_]) -> str:
         """Return the sentence on some of the settings; "" if none of them fills the limit."""
@@ -99,15 +97,15 @@ def fills_some(rates: Sequence[RateOfHost], count: int) -> NDArray[np.bool_]:
     return np.asarray(np.any([limit.full for limit in rates] or [np.zeros(count, bool)], axis=0))
 
 
-def with_host_rate(limits: NDArray[Any], is_full: NDArray[np.bool_]) -> NDArray[Any]:
+def with_host_rate(limits: NDArray[Any], filled: NDArray[np.bool_]) -> NDArray[Any]:
     """Return limits with HOST_RATE in place of those without a known cause, where a rate of a host is full."""
-    return np.where(is_full & np.isin(limits, UNEXPLAINED), HOST_RATE, limits.astype(object))
+    return np.where(filled & np.isin(limits, UNEXPLAINED), HOST_RATE, limits.astype(object))
 
 
 def explained(cells: Cells, rates: Sequence[RateOfHost]) -> Cells:
     """Return settings whose limits are those of `with_host_rate`."""
-    is_full = fills_some(rates, cells.limit.size)
-    limit, second = (with_host_rate(limits, is_full) for limits in (cells.limit, cells.second))
+    filled = fills_some(rates, cells.limit.size)
+    limit, second = (with_host_rate(limits, filled) for limits in (cells.limit, cells.second))
     return replace(cells, limit=limit, second=np.where(second == limit, "", second))
 
 

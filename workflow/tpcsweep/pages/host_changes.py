@@ -38,19 +38,20 @@ def with_texts(states: States, before: str, after: str) -> str:
         f"{name} from {texts.get(before) or 'nothing recorded'} to {texts.get(after) or 'nothing recorded'}"
         for name, texts in _changed(states, before, after).items()
     ]
-    return _joined(named, "; ")
+    return "; ".join(_first(named))
 
 
 def names_only(states: States, before: str, after: str) -> str:
     """Name the states that a value changes against another one; "" if nothing differs."""
-    return _joined([*_changed(states, before, after)], " and ")
+    names = _first([*_changed(states, before, after)])
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _changed(states: States, before: str, after: str) -> States:
     return {name: texts for name, texts in states.items() if texts.get(before) != texts.get(after)}
 
 
-def _joined(named: list[str], between: str) -> str:
+def _first(named: list[str]) -> list[str]:
     more = len(named) - _MOST_NAMED
-    others = [f"{counted(more, 'other state')}, in the table of recorded states"] if more > 0 else []
-    return between.join([*named[:_MOST_NAMED], *others])
+    others = [f"{counted(more, 'other state')} in the table of recorded states"] if more > 0 else []
+    return [*named[:_MOST_NAMED], *others]

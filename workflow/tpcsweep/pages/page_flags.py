@@ -45,7 +45,9 @@ def _of_the_machine(summary: xr.Dataset) -> Iterator[PageFlag]:
     slow = f"the measuring machine was at least {SLOWED_TEXT} slower than at its fastest"
     full = "all CPUs of the measuring machine were busy; the servers of endpoints are elsewhere"
     yield PageFlag(FlagWords(grade="note", words="slower machine", meaning=slow), slowed_cells(summary))
-    yield PageFlag(FlagWords(grade="note", words="full machine", meaning=full), cells_on_full_machine(summary))
+    yield PageFlag(
+        FlagWords(grade="note", words="full machine", meaning=full), cells_on_full_machine(summary)
+    )
 
 
 def _by_reasons(flag: str, summary: xr.Dataset) -> Iterator[PageFlag]:

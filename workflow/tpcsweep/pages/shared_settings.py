@@ -29,7 +29,11 @@ _SETTINGS = {
 """Settings in the page's first lines, with their words."""
 _MOST_VALUES = 8  # of an axis that are named
 _USUAL = "as usual for the tool"
-_LOSS = "loss set on the path"  # cells record the share of lost packets, too
+_NAMES = {
+    "loss": "loss set on the path",  # cells record the share of lost packets, too
+    "beside": "background traffic",
+    "scitag": "SciTag",
+}
 _ONLY = "only"  # the pair, and the sites, of a testbed that has one of them
 
 
@@ -76,7 +80,7 @@ def other_settings(summary: xr.Dataset) -> str:
         if name != "encryption" or not encryption_text(summary)
     }
     return ", ".join(
-        f"{_LOSS if name == 'loss' else name_text(name)} {_USUAL if text == 'usual' else text}"
+        f"{_NAMES.get(name) or name_text(name)} {_USUAL if text == 'usual' else text}"
         for name, text in texts.items()
         if text
     )

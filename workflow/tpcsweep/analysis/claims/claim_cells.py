@@ -14,6 +14,7 @@ from scipy.special import ndtri, stdtrit
 
 from tpcsweep.data.effects import FEWEST_PAIRS
 from tpcsweep.data.flags import FLAGS, graded
+from tpcsweep.data.host_rates import fills_a_rate
 from tpcsweep.data.labels import IMPORTED, SIMULATED
 from tpcsweep.data.scatter import run_to_run
 from tpcsweep.data.tables import FAILED, NOT_MEASURED, WITHOUT, observations
@@ -61,7 +62,7 @@ class CellTable:
 
     Columns are the axes, `repetition`, `run`, every fixed parameter, `throughput`, its standard error `error` (NaN if
     unknown) and the `luck` of its run, all in Gbit/s, `cpu` (share of its cores that the busier side used), `full`
-    (whether the path is full), `duration` in s, `throughput_max` in Gbit/s and `failed`.
+    (whether the path, or a rate limit of a host, is full), `duration` in s, `throughput_max` in Gbit/s and `failed`.
     """
 
     every: pd.DataFrame  # all measured cells, including failed ones
@@ -88,7 +89,9 @@ class CellTable:
         squares = np.bincount(place, rows["error"] ** 2)  # NaN if any is
         points["error"] = pd.Series(np.sqrt(squares) / np.bincount(place))
         points["luck"] = points["luck"] / np.sqrt(rows.groupby(place)["run"].nunique())
-        points["full"] = points["throughput"] >= FULL * points["bandwidth"]
+        points["full"] = (points["throughput"] >= FULL * points["bandwidth"]) | rows.groupby(place)[
+            "shaped"
+        ].all()
         return points.sort_index().reset_index(drop=True)
 
     def best(self, rows: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -188,11 +191,12 @@ def claim_cells(ds: xr.Dataset) -> CellTable:
     """
     figures = ("duration", "throughput_max", "source_cpu", "destination_cpu", "bandwidth", "cores")
     every = observations(ds, untrusted=UNTRUSTED, also=figures)
+    every["shaped"] = fills_a_rate(ds).ravel()
     every = every[every["reason"] != NOT_MEASURED].reset_index(drop=True)
     every["failed"] = every["reason"] == FAILED
     busier = every[["source_cpu", "destination_cpu"]].max(axis=1)
     every["cpu"] = busier / every["cores"].where(np.isfinite(every["cores"]))
-    every["full"] = every["throughput"] >= FULL * every["bandwidth"]
+    every["full"] = (every["throughput"] >= FULL * every["bandwidth"]) | every["shaped"]
     kind = str(ds.attrs.get("testbed_kind", IMPORTED))
     if kind == SIMULATED:
         every["error"] *= 0  # a simulated interval is the model's, common to all cells, and no noise of each
