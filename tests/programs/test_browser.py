@@ -235,6 +235,22 @@ def test_a_finding_shows_all_of_its_settings_after_a_filter(results: Path) -> No
         assert not visit.page.locator("#of-finding").is_visible()
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [(0.07, 85, ["0.25", "1", "4", "16", "64"]), (0.9, 1.3, None), (0.5, 2.2, None), (0.3, 9, None)],
+)
+def test_every_tick_of_effects_has_its_number(
+    results: Path, low: float, high: float, labels: list[str] | None
+) -> None:
+    """Also over three orders of magnitude, where a logarithmic axis by itself leaves most of them out."""
+    change = f"[{{ words: 'a', text: '', ratio: 1, low: {low}, high: {high} }}]"
+    names = "[...drawn.querySelectorAll('[data-mark=\\'x-axis tick label\\'] text')].map(text => text.textContent)"
+    with visiting(results / "sweep/index.html") as visit:
+        drawn = visit.run(f"(drawn => {names})(drawEffects({change}, 560, null))")
+    assert all(drawn) and len(drawn) >= 3
+    assert labels in (None, drawn)
+
+
 def test_settings_without_an_interval_have_no_bars(results: Path) -> None:
     shown = "[document.querySelectorAll('#picture .interval line').length, document.getElementById('marks').innerText]"
     with visiting(results / "sweep/index.html", link="#view=lines") as visit:

@@ -15,6 +15,7 @@ function drawEffects(changes, width, wanted) {
   const span = wanted ? [0.9, 1.05 * wanted] : [0.7, 1.4];
   const low = Math.min(span[0], 0.95 * d3.min(ends));
   const high = Math.max(span[1], 1.05 * d3.max(ends));
+  const ticks = factorTicks(low, high, width < 500 ? 4 : 7);
   const letters = (left - 12) / LETTER;
   const isKnown = one => one.low !== null;
   const title = one => `${one.words}: ${one.text}`;
@@ -25,14 +26,7 @@ function drawEffects(changes, width, wanted) {
     marginRight: 16,
     marginBottom: 34,
     ariaLabel: "Factors of the throughput with their intervals; the table has the numbers",
-    x: {
-      type: "log",
-      label: "times",
-      domain: [low, high],
-      ticks: factorTicks(low, high, width < 500 ? 4 : 7),
-      tickFormat: ".3~g",
-      grid: true,
-    },
+    x: { type: "log", label: "times", domain: [low, high] },
     y: {
       domain: changes.map(one => one.words),
       label: null,
@@ -40,6 +34,8 @@ function drawEffects(changes, width, wanted) {
       tickFormat: text => (letters < text.length ? `${text.slice(0, letters - 1)}…` : text),
     },
     marks: [
+      Plot.gridX(ticks),
+      Plot.axisX(ticks, { text: threeDigits }), // a format leaves out most labels of a logarithmic axis
       Plot.ruleX([1], { stroke: "currentColor" }),
       Plot.ruleX(wanted ? [wanted] : [], { stroke: "currentColor", strokeDasharray: "4 3" }),
       Plot.ruleY(changes, {
