@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Facts of a dataset on its page: the order of blocks, and parameters that all cells share."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.data.opening import load
 from tpcsweep.pages.dataset_facts import dataset_facts
 from tpcsweep.pages.encryption import encryption_text
+from tpcsweep.pages.shared_settings import varied_settings
 
 from tests.support.blocks import made_up, written
+from tests.support.synthetic import bare
 
 ORDERS = (["stock", "fq"], ["fq", "stock"])
 
@@ -93,3 +96,32 @@ def test_the_head_tells_the_load_of_hosts(blocks: xr.Dataset) -> None:
     assert "with at most 0.12 Gbit/s of other traffic seen" in dataset_facts(quiet)["machine"]
     quiet["host_cpu"].values.flat[1:] = np.nan
     assert dataset_facts(quiet)["machine"].endswith(f"(not known in {measured - 1} cells)")
+
+
+@pytest.mark.parametrize(
+    ("senders", "receivers", "text"),
+    [
+        (["a1"], ["b1", "b2"], "data from host a1 to b1 and b2"),
+        (["a1", "b1"], ["a1", "b1"], ""),  # a mesh has links both ways
+        ([], ["b1"], ""),
+    ],
+)
+def test_the_head_tells_what_was_varied_and_which_way_data_went(
+    blocks: xr.Dataset, senders: list[str], receivers: list[str], text: str
+) -> None:
+    ends = {"source": {"server": "XrootD/v5.8.1"}, "destination": {"server": "", "implementation": "XRootD"}}
+    known = {"sending_hosts": senders, "receiving_hosts": receivers, "endpoints": ends}
+    records = [
+        json.dumps({**json.loads(each), **known}) for each in blocks["provenance_record"].values.tolist()
+    ]
+    blocks["provenance_record"] = blocks["provenance_record"].copy(data=np.array(records, object))
+    made = dataset_facts(blocks)
+    assert "tuning stock, fq" in made["varied"]
+    assert [each for each in made["settings"] if each.startswith("data from")] == ([text] if text else [])
+    assert dict(made["facts"])["servers"] == "source XrootD/v5.8.1; destination XRootD (tells no release)"
+
+
+def test_an_axis_of_many_values_is_counted_in_the_head() -> None:
+    axes = {"streams": [*range(1, 11)], "rtt": [1.0, 5.0], "repetition": [1]}
+    summary = bare(np.ones((10, 2, 1)), 0.1, axes)
+    assert varied_settings(summary) == ["streams 10 values", "RTT 1 ms, 5 ms"]

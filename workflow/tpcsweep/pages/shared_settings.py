@@ -65,9 +65,11 @@ def varied_settings(summary: xr.Dataset) -> list[str]:
 
 
 def _direction(summary: xr.Dataset) -> str:
-    """Return from and to which recorded hosts the data of endpoints went; "" if nobody knows."""
-    senders, receivers = (" and ".join(hosts) for hosts in hosts_of_data(summary))
-    return f"data from host {senders} to {receivers}" if senders and receivers else ""
+    """Return from and to which recorded hosts the data of endpoints went; "" if nobody knows, or both ways."""
+    senders, receivers = hosts_of_data(summary)
+    if not senders or not receivers or {*senders} & {*receivers}:
+        return ""
+    return f"data from host {' and '.join(senders)} to {' and '.join(receivers)}"
 
 
 def other_settings(summary: xr.Dataset) -> str:
