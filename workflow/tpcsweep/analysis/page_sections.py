@@ -139,6 +139,7 @@ def _effect_rows(found: BlockEffects) -> list[EffectRow]:
                 "times": times,
                 "interval": interval,
                 "pairs": row.blocks,
+                "each": "",
                 "verdict": verdict,
                 "text": text,
             }

@@ -67,7 +67,7 @@ from tpcsweep.pages.limit_colours import (
     LIMIT_COLOURS_ON_DARK,
     LIMIT_LETTERS,
 )
-from tpcsweep.pages.machine_load import disturbance
+from tpcsweep.pages.machine_load import disturbance, loads_of_settings
 from tpcsweep.pages.page_axes import axis_meaning, first_places, page_axis, value_texts
 from tpcsweep.pages.page_flags import (
     PageFlag,
@@ -142,7 +142,8 @@ def page_content(
     carried = page_flags(summary)
     frequent = frequent_flags(summary, carried)
     flags, windows = setting_flags(summary, carried, frequent), host_windows(summary, rates)
-    points = _points(settings, cells, remedies, forecast, flags, rates, windows)
+    loads = loads_of_settings(summary)
+    points = _points(settings, cells, remedies, forecast, flags, rates, windows, loads)
     is_full = fills_some(rates, settings["throughput"].size)
     limits = with_host_rate(limits_of_cells(summary, settings), is_full.repeat(summary.sizes[REPETITION]))
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
@@ -275,6 +276,7 @@ def _change(change: Effect) -> Change:
         "times": times,
         "interval": interval,
         "pairs": change.pairs,
+        "each": short(change.ratio ** (1 / abs(change.doublings)), 3) if abs(change.doublings) > 1 else "",
         "text": f"{times} times ({', '.join(filter(None, (interval, counted(change.pairs, 'pair'))))})",
     }
 
@@ -370,6 +372,7 @@ def _points(
     flags: SettingFlags,
     rates: Sequence[RateOfHost],
     windows: Sequence[HostWindow],
+    loads: Sequence[str],
 ) -> Points:
     mean = settings["throughput"]
     grades = np.maximum.reduce(
@@ -393,6 +396,7 @@ def _points(
         "shares": _shares(settings, cells.limit == HOST_RATE),
         "paused": as_texts(np.rint(100 * cells.paused)) if np.isfinite(cells.paused).any() else None,
         "advice": distinct(advice),
+        "machine": distinct(loads) if any(loads) else None,
         "path": as_texts(path),
         "quota": as_texts(quota),
         "fitted": None if fitted is None else as_texts(fitted),

@@ -93,6 +93,7 @@ class Points(Rates):
     paused: Texts | None
     """Percentage of a setting's time that pauses of servers took, if that is a tenth or more."""
     advice: Distinct  # remedies for the setting's limits
+    machine: Distinct | None  # how quiet the machine was, or the hosts
     path: Texts  # the path's bandwidth, Gbit/s
     quota: Texts  # cores of each side
     fitted: Texts | None
@@ -181,6 +182,7 @@ class Change(TypedDict):
     times: str
     interval: str
     pairs: int
+    each: str  # factor for each doubling of the axis' value, or halving; "" if there is one at most
     text: str
 
 

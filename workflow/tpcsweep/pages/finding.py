@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A finding about a dataset: its text, settings and changes."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ class Change:
     low: float  # NaN without an interval, like `high`
     high: float
     pairs: int
+    doublings: float = math.nan  # of the axis' value, negative for halvings; NaN for words
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.data.redirectors import redirector_words
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.scatter import RUN_TO_RUN
-from tpcsweep.data.variables import UNEXPLAINED, alternatives
+from tpcsweep.data.variables import NOT_VISIBLE, REMEDIES, UNEXPLAINED, alternatives
+from tpcsweep.pages.axis_changes import SCATTER_OF_PAIRS, doublings_of
 from tpcsweep.pages.cell_columns import FULL, Cells, grid_cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.finding import Change, Sentence, places
@@ -28,7 +29,7 @@ from tpcsweep.pages.full_rates import NAMES, RAISE, RateOfHost, explained, rates
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import host_changes
 from tpcsweep.pages.host_windows import HostWindow, host_windows
-from tpcsweep.pages.remedies import SCATTER_OF_PAIRS, UNDECIDED_PAUSES, Remedies
+from tpcsweep.pages.remedies import UNDECIDED_PAUSES, Remedies
 from tpcsweep.pages.trust import doubts
 from tpcsweep.sweeps.parameters import CELL, KNOBS, value_text
 
@@ -38,6 +39,8 @@ _FEWEST_COSTS = 4  # settings from which a sentence tells their CPU
 _ENOUGH, _MANY = 1 / 3, 4
 """Share and number of settings without warnings below which they do not speak for the sweep; half of its settings do.
 """
+_LITTLE = 0.25  # share of a setting's time below which relief from a limit helps little: less than 1.34 times
+_SEEN = 0.005  # share from which a limit is named
 _EQUAL = 0.95  # share of the best, or of the path's bandwidth, from which settings may count as equal to it
 
 
@@ -62,7 +65,7 @@ def findings(
             cells, Remedies(cells, gains, effects, host_changes(summary)), host_windows(summary, rates), rates
         )
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
-        about += _cpu_costs(settings, cells)
+        about += [*_hardly(cells), *_cpu_costs(settings, cells)]
     return [*about, *_host_rates(rates), *doubts(summary, cells, bool(effects))]
 
 
@@ -92,10 +95,11 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
     if np.isfinite(path):
         text += f", {short(100 * rates[best] / path, 2)} % of the path's {value_text('bandwidth', path)}"
     if group.sum() > 1:
-        text += f". {group.sum()} settings are equal to it within their intervals"
-        if fills:
-            share = f"{short(100 * _EQUAL)} % of its {value_text('bandwidth', path)} or more"
-            text = f"{group.sum()} of {cells.trusted.sum()} settings{cells.kind} fill the path: they reach {share}"
+        if not fills:
+            text += f". {group.sum()} settings are equal to it within their intervals"
+        else:
+            share = f"{short(100 * _EQUAL)} % of its bandwidth or more"
+            text += f". {group.sum()} of {cells.trusted.sum()} settings{cells.kind} fill the path: they reach {share}"
         yield Sentence(f"{text}.{_cheapest(group, cells)}", places(group))
     elif (like_best & ~group).any():
         others = counted(int((like_best & ~group).sum()), "other setting")
@@ -325,7 +329,8 @@ def _mean_change(cells: Cells, pairs: _Pairs, at: str = "", comparisons: int = 1
     ratios = np.exp(pairs.log_ratio)
     found = mean_ratio(ratios, pairs.error, comparisons, pairs.shared, SCATTER_OF_PAIRS)
     found = found or Interval(float(np.exp(pairs.log_ratio.mean())), np.nan, np.nan)
-    return Change(words, found.value, found.low, found.high, len(ratios))
+    first, last = doublings_of([values[0], values[-1]]).tolist()
+    return Change(words, found.value, found.low, found.high, len(ratios), last - first)
 
 
 def _differing(cells: Cells, pairs: _Pairs) -> list[Change]:
@@ -335,24 +340,61 @@ def _differing(cells: Cells, pairs: _Pairs) -> list[Change]:
     """
     others = [name for name in cells.several() if name != pairs.axis]
     comparisons = sum(len(cells.axes[name]) for name in others)
-    at_values = {}
-    for name in others:
-        places = cells.places[name][pairs.settings[1]]
-        at_values[name] = [
-            _mean_change(cells, pairs.among(places == place), f"{cells.value(name, place)}: ", comparisons)
-            for place in np.unique(places).tolist()
-        ]
+    at_values = {name: _at_each_value(cells, pairs, name, comparisons) for name in others}
     apart = {name: gap for name, changes in at_values.items() if (gap := _gap(changes)) > 1}
     if apart:
         return at_values[max(apart, key=apart.__getitem__)]
-    of_rtts = at_values.get("rtt", [])
+    of_rtts = _at_each_value(cells, pairs, "rtt") if "rtt" in others else []
     return of_rtts if 1 < len(of_rtts) <= _MOST_RTTS else []
+
+
+def _at_each_value(cells: Cells, pairs: _Pairs, name: str, comparisons: int = 1) -> list[Change]:
+    places = cells.places[name][pairs.settings[1]]
+    return [
+        _mean_change(cells, pairs.among(places == place), f"{cells.value(name, place)}: ", comparisons)
+        for place in np.unique(places).tolist()
+    ]
 
 
 def _gap(changes: Sequence[Change]) -> float:
     """Return the ratio between the intervals that are farthest apart, all at the level of one family (Bonferroni)."""
     known = [change for change in changes if np.isfinite(change.low)]
     return max(one.low for one in known) / min(one.high for one in known) if known else 0.0
+
+
+def _hardly(cells: Cells) -> Iterator[Sentence]:
+    """Name limits that took little time of every setting, and what would relieve them but was not varied.
+
+    Where causes are not visible, nobody knows that.
+    """
+    most = {
+        limit: float(np.nanmax(shares[cells.trusted]))
+        for limit, shares in cells.shares.items()
+        if np.isfinite(shares[cells.trusted]).any()
+    }
+    if most.pop(NOT_VISIBLE, 0.0) > 0:
+        return
+    hardly = {
+        limit: share for limit, share in most.items() if _SEEN <= share < _LITTLE and limit not in UNEXPLAINED
+    }
+    if not hardly:
+        return
+    limits = [f"{NAMES[limit]} ({short(100 * share, 2)} %)" for limit, share in _largest_first(hardly)]
+    helping = {remedy for limit in most.keys() - hardly.keys() for remedy in REMEDIES.get(limit, ())}
+    useless = [
+        remedy.words
+        for limit, _ in _largest_first(hardly)
+        for remedy in REMEDIES.get(limit, ())
+        if remedy.axis and remedy.axis not in cells.several() and remedy not in helping
+    ]
+    text = f"Less than a quarter of every setting's time{cells.kind} was limited by {', '.join(limits)}."
+    if useless:
+        text += f" These were not varied, and would help little: {'; '.join(dict.fromkeys(useless))}."
+    yield Sentence(text, ())
+
+
+def _largest_first(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(shares.items(), key=lambda each: -each[1])
 
 
 def _cpu_costs(settings: xr.Dataset, cells: Cells) -> Iterator[Sentence]:

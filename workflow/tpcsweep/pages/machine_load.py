@@ -12,10 +12,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import counted, short
-from tpcsweep.data.flag_rules import BUSY, SLOWED
+from tpcsweep.data.flag_rules import BUSY, DISTURBED_SHARE, SLOWED
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.labels import ENDPOINTS, STATUS, flagged
 from tpcsweep.data.scatter import OF_THE_MACHINE
+from tpcsweep.sweeps.sweep import REPETITION
 
 _SLOWED = SLOWED / 2
 """Slowdown of the machine from which a cell without a flag is counted; a quiet machine varies by 0.2 at most."""
@@ -107,3 +108,31 @@ def host_load(summary: xr.Dataset) -> str:
         text += f", with {f'at most {short(most, 2)} Gbit/s of' if most else 'no'} other traffic seen"
     unknown = int(((summary["status"] != STATUS.index("not_measured")) & cpu.isnull()).sum())
     return text + (f" (not known in {counted(unknown, 'cell')})" if unknown else "")
+
+
+def loads_of_settings(summary: xr.Dataset) -> list[str]:
+    """Describe the load of the machine, or of the hosts of endpoints, during each setting's cells; "" if unknown."""
+    unknown = np.nan * summary["throughput"]
+    names = ("machine_others", "machine_steal", "machine_slowed", "host_cpu", "host_others")
+    others, steal, slowed, cpu, traffic = (summary.get(name, unknown) for name in names)
+    figures = (others + steal.fillna(0.0), slowed, cpu, traffic)
+    columns = [each.max(REPETITION).values.ravel().tolist() for each in figures]
+    if summary.attrs.get("testbed_kind") == ENDPOINTS:
+        return [_hosts_text(cpu, traffic) for _, _, cpu, traffic in zip(*columns, strict=True)]
+    return [_machine_text(others, slowed) for others, slowed, _, _ in zip(*columns, strict=True)]
+
+
+def _machine_text(others: float, slowed: float) -> str:
+    if not math.isfinite(others):
+        return ""
+    busy, slow = others >= DISTURBED_SHARE, slowed >= _SLOWED
+    state = " and ".join(filter(None, ["busy" * busy, "slow" * slow])) or "quiet"
+    speed = f", and it was up to {100 * slowed:.0f} % slower than at its fastest" if slowed >= 0.005 else ""
+    return f"The machine was {state} meanwhile: other programs used up to {100 * others:.0f} % of its CPU{speed}."
+
+
+def _hosts_text(cpu: float, traffic: float) -> str:
+    if not math.isfinite(cpu):
+        return ""
+    seen = f", with up to {short(traffic, 2)} Gbit/s of other traffic" if traffic > 0 else ""
+    return f"Hosts used up to {100 * cpu:.0f} % of their CPU meanwhile{seen}."

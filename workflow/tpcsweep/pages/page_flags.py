@@ -13,6 +13,7 @@ from tpcsweep.common.numbers import short
 from tpcsweep.data.flags import FLAGS, GRADES, graded
 from tpcsweep.data.implausible_figures import implausible_figures
 from tpcsweep.data.labels import STATUS, flagged, outside_sweep, short_name
+from tpcsweep.data.repetitions import count_in_mean
 from tpcsweep.data.short_reasons import short_reasons
 from tpcsweep.data.variables import SUMMARY
 from tpcsweep.pages.contract import FlagWords, SettingFlag, SettingFlags
@@ -111,17 +112,24 @@ def setting_flags(
     """Return the flags of each setting; texts lack the frequent ones."""
     axis = summary["throughput"].get_axis_num(REPETITION)
     counts = [flag.cells.sum(axis=axis).ravel().tolist() for flag in carried]
+    in_mean = count_in_mean(summary).values
+    counting = [(flag.cells & in_mean).any(axis=axis).ravel().tolist() for flag in carried]
     known = summary["status"].transpose(*summary["throughput"].dims) != STATUS.index("not_measured")
     measured = known.sum(REPETITION).values.ravel().tolist()
-    rows = [*zip(measured, *counts, strict=True)]
+    rows = (
+        [*zip(measured, zip(*counts, strict=True), zip(*counting, strict=True), strict=True)]
+        if carried
+        else []
+    )
+    rows = rows or [(of, (), ()) for of in measured]
     number = {row: at for at, row in enumerate(dict.fromkeys(rows))}
     sets: list[list[SettingFlag]] = [
         [
-            {"flag": flag, "share": "" if count == of else f" ({count} of {of} repetitions)"}
-            for flag, count in enumerate(row)
+            {"flag": flag, "share": _share(count, of, is_counting)}
+            for flag, (count, is_counting) in enumerate(zip(held, are_counting, strict=True))
             if count
         ]
-        for of, *row in number
+        for of, held, are_counting in number
     ]
     texts = [
         ", ".join(
@@ -132,6 +140,12 @@ def setting_flags(
         for each in sets
     ]
     return {"sets": sets, "texts": texts, "at": [number[row] for row in rows]}
+
+
+def _share(count: int, of: int, is_counting: bool) -> str:
+    """Describe in how many repetitions a flag is, unless it is in all, and whether none of these counts in the mean."""
+    left_out = "" if is_counting else ", left out"
+    return "" if count == of else f" ({count} of {of} repetitions{left_out})"
 
 
 def cell_marks(carried: Sequence[PageFlag], is_left_out: Sequence[bool]) -> list[str]:

@@ -9,94 +9,46 @@ The effects of settings in a sweep with order: blocks are those of an analysis o
 interval for each.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import CONFIDENCE, between, counted, short
-from tpcsweep.common.quantiles import normal_quantile
-from tpcsweep.data.effects import mean_ratio
+from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.redirectors import redirector_words
-from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import REMEDIES, UNEXPLAINED, Remedy
+from tpcsweep.pages.axis_changes import (
+    FROM_HERE,
+    SCATTER_OF_PAIRS,
+    AxisChanges,
+    Effect,
+    of_few,
+    of_pairs,
+    to_best,
+    to_next,
+)
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import States, names_only
-from tpcsweep.sweeps.parameters import CELL, LINK, Parameters, name_text, value_text
+from tpcsweep.sweeps.parameters import LINK, Parameters, name_text, value_text
 
-SCATTER_OF_PAIRS = (
-    np.sqrt(2) * RUN_TO_RUN
-)  # of a pair's two settings between runs, which their intervals do not contain
 _LOOKS = [remedy for limit in UNEXPLAINED for remedy in REMEDIES[limit]]
 _REPEAT = "Measure {} on an idle machine first: the measuring machine was full, so {} may be its own."
 _PAUSED = f"To measure it: {FLAGS['waited'].remedy}."
 UNDECIDED_PAUSES = (
     "Other streams may fill these pauses: no setting with fewer streams was measured to show it."
 )
-_HERE, _FROM_HERE = "in these settings", "from this setting"
-_WITH_LIMIT = "in settings with this limit"
+_HERE, _WITH_LIMIT = "in these settings", "in settings with this limit"
 _MOST_RTTS = 4  # with an effect each in a sentence
+_OF_THE_PATH = ("rtt", "bandwidth", "loss")  # axes that no site chooses
+_BOTH_SIDES = {"cores": ", on both sides"}
+"""Remark on the values of an axis that changes more than the words of its remedies name."""
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Effect:
-    """Throughput after a change over that before, in the geometric mean of pairs, with the ends of its interval."""
-
-    ratio: float
-    low: float
-    high: float
-    """NaN, like `low`, if the pairs are too few and have no intervals of their own."""
-    pairs: int
-    where: str = ""  # cells that the effect is about, if it is one inside blocks, which `pairs` are then
-    step: str = (
-        ""  # change of the axis that the ratio is for, if the pairs have several, such as "for each doubling"
-    )
-    at_rtts: str = ""  # ratio at each RTT of the pairs, if they have several
-
-    @property
-    def gain(self) -> bool:
-        return self.low > 1
-
-    @property
-    def loss(self) -> bool:
-        return self.high < 1
-
-    def agrees(self, many: "Effect") -> bool:
-        """Return whether this effect is unclear by itself, but in the direction of a clear one of many settings."""
-        return not (self.gain or self.loss) and (many.gain if self.ratio > 1 else many.loss)
-
-    def times(self, where: str) -> str:
-        """Describe the effect at a place, with its interval."""
-        interval = between(self.low, self.high) if np.isfinite(self.low) else ""
-        pairs = "" if where == _FROM_HERE else counted(self.pairs, "pair")
-        if self.where:
-            where, pairs = self.where, counted(self.pairs, "block")
-        words = " ".join(filter(None, (short(self.ratio), "times", where, self.step)))
-        inside = ", ".join(filter(None, (interval, pairs)))
-        return f"{words} ({'; '.join(filter(None, (inside, self.at_rtts)))})"
-
-
-@dataclass(frozen=True)
-class _Changes:
-    """One change at every setting, flattened: to the place `to` of the axis, -1 if no such setting was measured."""
-
-    axis: str
-    word: str  # the value that the change leads to, if values are words
-    cluster: NDArray[np.intp]
-    """Numbers of settings whose ratios share luck: all pairs of the same two deployments."""
-    to: NDArray[np.intp]
-    log_ratio: Floats  # NaN without a pair
-    error: Floats  # NaN without a pair, or if an interval is unknown
-    redirected: Mask  # whether the setting after the change contacts a redirector
-    doublings: Floats
-    """Logarithm to base 2 of the value after the change over that before; NaN for values without a ratio."""
 
 
 class _Steps:
@@ -150,7 +102,7 @@ class Remedies:
         self._host_changes = changes or {}
         self._gains = gains
         self._effects = [row for row in effects if row["drawn"]]
-        self._changes = dict[tuple[str, bool], list[_Changes]]()
+        self._changes = dict[tuple[str, bool], list[AxisChanges]]()
         self._settings = tuple(
             Remedy(name_text(axis), axis)
             for axis in cells.several()
@@ -204,7 +156,7 @@ class Remedies:
         row = rows[key]
         return Effect(row["ratio"], row["low"] or np.nan, row["high"] or np.nan, row["pairs"], where)
 
-    def _words(self, remedy: Remedy, option: _Changes, old: str, held: Mask) -> str:
+    def _words(self, remedy: Remedy, option: AxisChanges, old: str, held: Mask) -> str:
         if option.word:
             before = f" instead of {old}" if old else ""
             return f"{remedy.words} ({option.word}{before}{self._on_hosts(remedy.axis, old, option.word)})"
@@ -213,14 +165,14 @@ class Remedies:
         if len(steps := self._steps(option, held)) > 1:
             return remedy.words + also
         old, new = (value_text(remedy.axis, self._cells.axes[remedy.axis][place]) for place in steps[0])
-        return f"{remedy.words} ({new}{also} instead of {old})"
+        return f"{remedy.words} ({new}{also} instead of {old}{_BOTH_SIDES.get(remedy.axis, '')})"
 
     def _on_hosts(self, axis: str, old: str, new: str) -> str:
         """Return the states of hosts that a setting changes, if they are recorded."""
         changed = names_only(self._host_changes.get(axis, {}), old, new)
         return f", which changes {changed}" if old and changed else ""
 
-    def _steps(self, change: _Changes, held: Mask) -> list[tuple[int, int]]:
+    def _steps(self, change: AxisChanges, held: Mask) -> list[tuple[int, int]]:
         """Return the different steps of settings along an axis of numbers, from place to place; [] for words."""
         pairs = held & np.isfinite(change.log_ratio) if not change.word else np.zeros_like(held)
         places = self._cells.places[change.axis][pairs].tolist()
@@ -268,7 +220,9 @@ class Remedies:
             if remedy in self._settings and not (here and here[1].gain):
                 continue
             if here and there and here[1].agrees(there[1]):
-                both = f"{here[1].times(_FROM_HERE)}, and {there[1].times(_WITH_LIMIT)}"
+                both = (
+                    f"{there[1].times(_WITH_LIMIT)}; {here[1].times(FROM_HERE)}, which is not clear by itself"
+                )
                 steps.add(there[1], here[0], both)
             elif not here and self._is_last(remedy, cell):
                 values, place = self._cells.axes[remedy.axis], self._cells.places[remedy.axis][cell]
@@ -276,7 +230,7 @@ class Remedies:
                 end = max if remedy.larger else min
                 (steps.unknown if values[place] == end(values) else steps.untrusted).append(words)
             elif source := here or there:
-                steps.add(source[1], source[0], source[1].times(_FROM_HERE if here else _WITH_LIMIT))
+                steps.add(source[1], source[0], source[1].times(FROM_HERE if here else _WITH_LIMIT))
             else:
                 unknown.append(remedy)
         for remedy in unknown:
@@ -284,7 +238,35 @@ class Remedies:
                 steps.predicted.append(f"{remedy.words}, {self._gains.text[cell]}, by the fitted model")
             else:
                 steps.add_unknown(remedy)
+        for axis, effect in self._elsewhere(cell, {remedy.axis for remedy in remedies}):
+            steps.add(effect, self._change_words(axis, cell), effect.times(FROM_HERE))
         return "\n".join(steps.lines())
+
+    def _elsewhere(self, cell: int, known: Collection[str]) -> Iterator[tuple[str, Effect]]:
+        """Yield the gain at the best value of each axis that no remedy names, as one origin instead of four."""
+        for axis, best in self._best_values.items():
+            if axis not in known and best.log_ratio[cell] > 0:
+                error = float(np.hypot(best.error[cell], SCATTER_OF_PAIRS))
+                effect = of_few(float(best.log_ratio[cell]), error, len(self._cells.axes[axis]) - 1)
+                if effect.gain:
+                    yield axis, effect
+
+    def _change_words(self, axis: str, cell: int) -> str:
+        best, values = self._best_values[axis], self._cells.axes[axis]
+        ends = best.redirected[cell : cell + 1], self._cells.redirected[cell : cell + 1]
+        old = value_text(axis, values[self._cells.places[axis][cell]])
+        return (
+            f"{self._cells.value(axis, int(best.to[cell]))}{redirector_words(axis, *ends)} instead of {old}"
+        )
+
+    @cached_property
+    def _best_values(self) -> Mapping[str, AxisChanges]:
+        """The changes to the fastest value of each axis that a site can choose."""
+        return {
+            axis: to_best(self._cells, axis)
+            for axis in self._cells.several()
+            if axis not in (*LINK, *_OF_THE_PATH) and not self._in_blocks(axis)
+        }
 
     def _is_last(self, remedy: Remedy, cell: int) -> bool:
         """Return whether an axis has no trusted setting after this one in the direction of a remedy."""
@@ -317,11 +299,10 @@ class Remedies:
         )
         error = np.hypot(best.error[cell], SCATTER_OF_PAIRS)
         ends = best.redirected[cell : cell + 1], self._cells.redirected[cell : cell + 1]
-        also = (
-            f"{redirector_words(remedy.axis, *ends)} instead of {old}{self._on_hosts(remedy.axis, old, new)}"
-        )
+        also = f"{redirector_words(remedy.axis, *ends)} instead of {old}{_BOTH_SIDES.get(remedy.axis, '')}"
+        also += self._on_hosts(remedy.axis, old, new)
         words = f"{remedy.words} ({new}{also})"
-        return words, _of_few(float(best.log_ratio[cell]), error, len(options))
+        return words, of_few(float(best.log_ratio[cell]), error, len(options))
 
     def _fitted(self, axis: str, held: Mask) -> str:
         """Return the median and the range of gains along an axis by the fitted model, or ""."""
@@ -335,7 +316,7 @@ class Remedies:
         median = short(float(np.median(factors)))
         return f"{median} times in the median of {counted(factors.size, 'setting')}{spread}"
 
-    def _mean(self, change: _Changes, held: Mask, comparisons: int) -> Effect | None:
+    def _mean(self, change: AxisChanges, held: Mask, comparisons: int) -> Effect | None:
         """Average a change over settings, by pairs of them and of clusters: the wider interval counts.
 
         Pairs whose steps along the axis differ are averaged for each doubling of its value.
@@ -356,12 +337,12 @@ class Remedies:
             logs = np.bincount(numbers, (change.log_ratio / size)[held]) / count
             scatter = SCATTER_OF_PAIRS * np.bincount(numbers, 1 / size[held]) / count
             own = np.sqrt(np.bincount(numbers, (change.error / size)[held] ** 2)) / count
-            effects.append(_effect(logs, np.hypot(own, scatter), comparisons))
+            effects.append(of_pairs(logs, np.hypot(own, scatter), comparisons))
         widest = max(effects, key=lambda effect: np.nan_to_num(effect.high / effect.low, nan=np.inf))
         at_rtts = self._at_rtts(change, held, change.log_ratio / size)
         return replace(widest, pairs=effects[0].pairs, step=step, at_rtts=at_rtts)
 
-    def _at_rtts(self, change: _Changes, held: Mask, logs: Floats) -> str:
+    def _at_rtts(self, change: AxisChanges, held: Mask, logs: Floats) -> str:
         """Return the geometric mean of a change at each RTT of some settings; "" for a single RTT, or very many."""
         rtts = np.unique(self._cells.places["rtt"][held]).tolist() if "rtt" in self._cells.several() else []
         if change.axis == "rtt" or not 1 < len(rtts) <= _MOST_RTTS:
@@ -372,71 +353,11 @@ class Remedies:
             texts.append(f"{short(ratio)} at {value_text('rtt', self._cells.axes['rtt'][place])}")
         return ", ".join(texts)
 
-    def _options(self, remedy: Remedy) -> Sequence[_Changes]:
+    def _options(self, remedy: Remedy) -> Sequence[AxisChanges]:
         """Return the changes that a remedy means: to the next number, or to each of several words."""
         key = remedy.axis, remedy.larger
         if key not in self._changes:
             self._changes[key] = (
-                list(_changes(self._cells, *key)) if remedy.axis in self._cells.several() else []
+                list(to_next(self._cells, *key)) if remedy.axis in self._cells.several() else []
             )
         return self._changes[key]
-
-
-def _effect(logs: Floats, errors: Floats, comparisons: int) -> Effect:
-    interval = mean_ratio(np.exp(logs), errors, comparisons)
-    if interval is None:
-        return _of_few(
-            float(logs.mean()), float(np.sqrt(np.sum(errors**2))) / len(logs), comparisons, len(logs)
-        )
-    return Effect(interval.value, interval.low, interval.high, len(logs))
-
-
-def _of_few(middle: float, error: float, comparisons: int, pairs: int = 1) -> Effect:
-    """Return the effect in pairs that are too few to show their scatter, by the intervals of their settings."""
-    half = normal_quantile((1 - CONFIDENCE) / (2 * comparisons)) * error
-    ratio, low, high = map(float, np.exp([middle, middle - half, middle + half]))
-    return Effect(ratio, low, high, pairs)
-
-
-def _changes(cells: Cells, axis: str, larger: bool) -> Iterator[_Changes]:
-    shape = tuple(map(len, cells.axes.values()))
-    names, values = list(cells.axes), cells.axes[axis]
-    positive = np.where(cells.throughput > 0, cells.throughput, np.nan).reshape(shape)
-    redirected = cells.redirected.reshape(shape)
-    logs, errors = np.log(positive), cells.error.reshape(shape) / positive
-    at = names.index(axis)
-    deployed = [name for name in names if name not in CELL]
-    cluster = cells.number(deployed if axis in deployed else names)
-    size = _doublings(values)
-    for word, target in _targets(np.moveaxis(np.isfinite(logs), at, 0), values, larger):
-        to = np.broadcast_to(np.moveaxis(target, 0, at), shape)
-        place = np.maximum(np.moveaxis(target, 0, at), 0)
-        after, of_after = (np.take_along_axis(of, place, at) for of in (logs, errors))
-        change = np.where(to >= 0, after - logs, np.nan)
-        error, behind = np.hypot(errors, of_after), np.take_along_axis(redirected, place, at)
-        doublings = size[to.ravel()] - size[cells.places[axis]]
-        yield _Changes(
-            axis, word, cluster, to.ravel(), change.ravel(), error.ravel(), behind.ravel(), doublings
-        )
-
-
-def _doublings(values: Sequence[object]) -> Floats:
-    """Return logarithms to base 2; NaN for words, and for values without a ratio to others such as 0."""
-    numbers = np.array([np.nan if isinstance(value, str) else value for value in values], float)
-    return np.log2(np.where((numbers > 0) & np.isfinite(numbers), numbers, np.nan))
-
-
-def _targets(known: Mask, values: Sequence[object], larger: bool) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """Yield each change of the first dimension: its word if values are words, and the place that it leads to, or -1."""
-    if isinstance(values[0], str):
-        for place, word in enumerate(values):
-            target = np.where(known[place], place, -1)[None].repeat(len(values), axis=0)
-            target[place] = -1
-            yield str(word), target
-        return
-    target, following = np.full(known.shape, -1), np.full(known.shape[1:], -1)
-    order = np.argsort(np.array(values, float))
-    for place in order[::-1] if larger else order:
-        target[place] = following
-        following = np.where(known[place], place, following)
-    yield "", target

@@ -63,7 +63,8 @@ def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
 
 def _wide(cells: Cells) -> Iterator[Sentence]:
     """Count the settings without warnings whose means are hardly known, and name the widest interval."""
-    widths = np.where(cells.trusted, (cells.high - cells.low) / 2 / cells.measured, np.nan)
+    means = np.where(cells.throughput > 0, cells.throughput, np.nan)
+    widths = (cells.high - cells.low) / 2 / means
     wide = widths > WIDE_INTERVAL
     if wide.any():
         worst = int(np.nanargmax(widths))

@@ -53,12 +53,13 @@ function fillEvidence(row) {
   parts.style("background", ([limit]) => limitColour(limit)).style("color", ([limit]) => ink(limitColour(limit)));
 }
 
-/** Show the setting's flags, all of which are in the panel. */
+/** Show the setting's flags, all of which are in the panel, and how quiet the machine was. */
 function fillFlags(row) {
   const shares = new Map(row.flags.map(({ flag, share }) => [flag, share]));
   const all = d3.selectAll("#cell .flag").attr("hidden", (_, flag) => (shares.has(flag) ? null : ""));
   all.select("summary span").text((_, flag) => shares.get(flag) ?? "");
   find("unflagged").hidden = row.flags.length > 0;
+  fill("machine", points.machine && points.machine.texts[points.machine.at[row.point]]);
 }
 
 /** List every repetition, if there are several. */

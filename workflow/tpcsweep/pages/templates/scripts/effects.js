@@ -10,7 +10,7 @@ function factorTicks(low, high, most) {
 
 /** Factors with their intervals around 1. @param {Change[]} changes @param {number | null} wanted */
 function drawEffects(changes, width, wanted) {
-  const left = Math.min(width / 2.4, LETTER * d3.max(changes, one => one.words.length) + 12);
+  const left = Math.min(width / 2, LETTER * d3.max(changes, one => one.words.length) + 12);
   const ends = changes.flatMap(one => [one.ratio, one.low ?? one.ratio, one.high ?? one.ratio]);
   const span = wanted ? [0.9, 1.05 * wanted] : [0.7, 1.4];
   const low = Math.min(span[0], 0.95 * d3.min(ends));
