@@ -59,6 +59,7 @@ from tpcsweep.pages.full_rates import (
 )
 from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.pages.host_changes import host_changes
+from tpcsweep.pages.host_idle import HostIdle, host_idle
 from tpcsweep.pages.host_windows import HostWindow, host_windows, window_lines
 from tpcsweep.pages.limit_colours import (
     HOST_RATE_COLOUR,
@@ -151,7 +152,15 @@ def page_content(
         "about": dataset_facts(summary),
         "partial": str(summary.attrs.get("partial", "")),
         "banner": disturbance(summary),
-        "answers": _answers(settings, cells, remedies, [*rates, *windows], effects, links, goals),
+        "answers": _answers(
+            settings,
+            cells,
+            remedies,
+            [*rates, *windows, host_idle(settings, cells.limit)],
+            effects,
+            links,
+            goals,
+        ),
         "findings": [
             {
                 "text": found.text,
@@ -184,7 +193,7 @@ def _answers(
     settings: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    of_hosts: Sequence[RateOfHost | HostWindow],
+    of_hosts: Sequence[RateOfHost | HostWindow | HostIdle],
     effects: SettingEffects | None,
     links: Links | None,
     goals: Mapping[str, Any] | None,
@@ -380,11 +389,17 @@ def _points(
     )
     fitted = forecast.fitted.transpose(*mean.dims) if forecast else None
     path, quota = (_setting(settings, name, mean) for name in ("bandwidth", "cores"))
-    of_hosts = lines_of_settings(rates, cells.limit), window_lines(windows, mean.size)
-    lines = zip(*of_hosts, remedies.of_settings(), fills_some(rates, mean.size).tolist(), strict=True)
+    of_hosts = (
+        lines_of_settings(rates, cells.limit),
+        window_lines(windows, mean.size),
+        host_idle(settings, cells.limit).lines(),
+        remedies.of_settings(),
+    )
     # Nothing else helps where a host's rate is full.
+    full = fills_some(rates, mean.size).tolist()
     advice = [
-        rate if full else "\n".join(filter(None, (rate, window, text))) for rate, window, text, full in lines
+        lines[0] if is_full else "\n".join(filter(None, lines))
+        for is_full, *lines in zip(full, *of_hosts, strict=True)
     ]
     return {
         **_rates(settings),

@@ -28,6 +28,7 @@ from tpcsweep.pages.finding import Change, Sentence, places
 from tpcsweep.pages.full_rates import NAMES, RAISE, RateOfHost, explained, rates_of_hosts
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import host_changes
+from tpcsweep.pages.host_idle import HostIdle, host_idle
 from tpcsweep.pages.host_windows import HostWindow, host_windows
 from tpcsweep.pages.remedies import UNDECIDED_PAUSES, Remedies
 from tpcsweep.pages.trust import doubts
@@ -61,9 +62,11 @@ def findings(
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
         about = [Sentence(text, places(cells.trusted))]
     else:
-        limits = _limits(
-            cells, Remedies(cells, gains, effects, host_changes(summary)), host_windows(summary, rates), rates
+        remedies, windows = (
+            Remedies(cells, gains, effects, host_changes(summary)),
+            host_windows(summary, rates),
         )
+        limits = _limits(cells, remedies, windows, rates, host_idle(settings, cells.limit))
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
         about += [*_hardly(cells), *_cpu_costs(settings, cells)]
     return [*about, *_host_rates(rates), *doubts(summary, cells, bool(effects))]
@@ -139,7 +142,11 @@ def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
 
 
 def _limits(
-    cells: Cells, remedies: Remedies, windows: Sequence[HostWindow], rates: Sequence[RateOfHost]
+    cells: Cells,
+    remedies: Remedies,
+    windows: Sequence[HostWindow],
+    rates: Sequence[RateOfHost],
+    idle: HostIdle,
 ) -> Iterator[Sentence]:
     """Yield a paragraph for each of the most frequent limits: settings, region, share of time and remedies."""
     judged = cells.trusted & (cells.limit != "")
@@ -158,6 +165,7 @@ def _limits(
             texts += filter(None, (window.in_settings(whole) for window in windows))
             if limit in UNEXPLAINED:
                 texts += filter(None, (rate.below_in(whole) for rate in rates))
+                texts += filter(None, [idle.in_settings(whole)])
             texts += _filled_pauses(whole & cells.shared, whole & cells.undecided)
             texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole))
         if partial.any():
