@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.analysis import effects_report
 from tpcsweep.analysis.block_effects import BlockEffects, Row, block_effects, verdict_text
-from tpcsweep.analysis.effects_headline import headline
+from tpcsweep.analysis.effects_headline import best_two, headline
 from tpcsweep.analysis.effects_plots import forest
 from tpcsweep.analysis.holm import holm
 from tpcsweep.analysis.page_sections import effects_section
@@ -236,3 +236,19 @@ def test_a_report_has_the_figures_of_each_setting_and_every_effect(tmp_path: Pat
     _, none, [reason] = effects_report.report(summary.isel(repetition=[0]))
     assert none.empty
     assert "2 blocks or more" in reason
+
+
+@pytest.mark.parametrize(
+    ("gains", "text"),
+    [
+        (
+            {"stock": 0.0, "fq": 0.3, "bbr": 0.3},
+            r"(fq against bbr|bbr against fq): 1\S* times \(.*\), no difference found\.",
+        ),
+        ({"stock": 0.0, "fq": 0.3, "bbr": 0.9}, r"bbr against fq: 1\.4\S* times \(.*\), they differ\."),
+        ({"stock": 0.0, "fq": 0.3, "cap": -0.3}, ""),
+    ],
+)
+def test_the_two_best_values_are_compared_with_each_other(gains: dict[str, float], text: str) -> None:
+    summary = made_up(gains, 8, seed=3)
+    assert re.fullmatch(text, best_two(summary, block_effects(summary)))

@@ -363,8 +363,8 @@ def test_a_page_without_measured_cells_says_so(folded: Folded, summary: xr.Datas
     summary["status"][:] = 0
     summary["throughput"][:] = np.nan
     assert [found.text for found in findings(summary)] == [
-        "12 cells: 12 were not measured. Nothing is recorded of cells that were not measured: the run was stopped before "
-        "them, or goes on."
+        "12 cells: 12 were not measured. Nothing is recorded of cells that were not measured: the run was stopped "
+        "before them, or goes on."
     ]
     assert "not measured" in shown(folded, summary).get_text()
 

@@ -4,7 +4,17 @@
 from collections.abc import Sequence
 from operator import attrgetter
 
-from tpcsweep.analysis.block_effects import MOST_BLOCKS, THROUGHPUT, BlockEffects, Row, loss_text, row_label
+import xarray as xr
+
+from tpcsweep.analysis.block_effects import (
+    MOST_BLOCKS,
+    THROUGHPUT,
+    BlockEffects,
+    Row,
+    block_effects,
+    loss_text,
+    row_label,
+)
 from tpcsweep.common.numbers import between, counted, plain, short
 from tpcsweep.sweeps.parameters import name_text
 
@@ -25,6 +35,21 @@ def headline(found: BlockEffects) -> str:
             *([f"{counted(more, 'further value')}: see the effects below."] if more > 0 else []),
         ]
     )
+
+
+def best_two(summary: xr.Dataset, found: BlockEffects) -> str:
+    """Compare the two best values of a single setting with each other, if both gain; "" otherwise."""
+    rows = [row for row in found.rows if row.measure == THROUGHPUT and not row.axis and row.verdict == "gain"]
+    if len(found.references) > 1 or len(rows) < 2:
+        return ""
+    best, second = sorted(rows, key=lambda row: -row.ratio)[:2]
+    between_them = block_effects(summary, best.setting, second.value, found.at_least).rows
+    row = next(
+        row for row in between_them if (row.value, row.measure, row.axis) == (best.value, THROUGHPUT, "")
+    )
+    verdict = "they differ" if row.differs else "no difference found"
+    ratio = f"{short(row.ratio)} times ({between(row.low, row.high)})"
+    return f"{best.value} against {second.value}: {ratio}, {verdict}."
 
 
 def _effect(row: Row, found: BlockEffects, ends: Sequence[tuple[Row, Row]]) -> str:

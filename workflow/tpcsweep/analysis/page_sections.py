@@ -97,7 +97,7 @@ def effects_section(_dataset: Path, summary: xr.Dataset) -> Section:
     if summary.attrs.get("order") != "blocks" or missing_extras(["models"]):
         return {"effects": None}
     from tpcsweep.analysis.block_effects import block_effects, default_settings, reference_text
-    from tpcsweep.analysis.effects_headline import headline
+    from tpcsweep.analysis.effects_headline import best_two, headline
 
     if not default_settings(summary):
         return {"effects": None}
@@ -107,30 +107,13 @@ def effects_section(_dataset: Path, summary: xr.Dataset) -> Section:
         return {"effects": None}
     return {
         "effects": {
-            "headline": "\n".join(filter(None, [headline(found), _best_two(summary, found)])),
+            "headline": "\n".join(filter(None, [headline(found), best_two(summary, found)])),
             "over": reference_text(found),
             "wanted": 1 + found.at_least,
             "notes": found.notes,
             "rows": _effect_rows(found),
         }
     }
-
-
-def _best_two(summary: xr.Dataset, found: BlockEffects) -> str:
-    """Compare the two best values of a single setting with each other, if both gain; "" otherwise."""
-    from tpcsweep.analysis.block_effects import THROUGHPUT, block_effects
-
-    rows = [row for row in found.rows if row.measure == THROUGHPUT and not row.axis and row.verdict == "gain"]
-    if len(found.references) > 1 or len(rows) < 2:
-        return ""
-    best, second = sorted(rows, key=lambda row: -row.ratio)[:2]
-    between_them = block_effects(summary, best.setting, second.value, found.at_least).rows
-    row = next(
-        row for row in between_them if (row.value, row.measure, row.axis) == (best.value, THROUGHPUT, "")
-    )
-    verdict = "they differ" if row.differs else "no difference found"
-    ratio = f"{short(row.ratio)} times ({between(row.low, row.high)})"
-    return f"{best.value} against {second.value}: {ratio}, {verdict}."
 
 
 def _effect_rows(found: BlockEffects) -> list[EffectRow]:
