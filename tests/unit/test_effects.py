@@ -243,9 +243,12 @@ def test_a_report_has_the_figures_of_each_setting_and_every_effect(tmp_path: Pat
     [
         (
             {"stock": 0.0, "fq": 0.3, "bbr": 0.3},
-            r"(fq against bbr|bbr against fq): 1\S* times \(.*\), no difference found\.",
+            r"(fq against bbr|bbr against fq): 1\S* times \(.*\), no difference found; less than 10 %\.",
         ),
-        ({"stock": 0.0, "fq": 0.3, "bbr": 0.9}, r"bbr against fq: 1\.4\S* times \(.*\), they differ\."),
+        (
+            {"stock": 0.0, "fq": 0.3, "bbr": 0.9},
+            r"bbr against fq: 1\.4\S* times \(.*\), a difference; gain of at least 10 %\.",
+        ),
         ({"stock": 0.0, "fq": 0.3, "cap": -0.3}, ""),
     ],
 )

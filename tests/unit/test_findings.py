@@ -255,8 +255,8 @@ def test_a_path_that_is_full_at_times_is_no_full_path() -> None:
         summary[f"share_{limit}"] = xr.zeros_like(summary["throughput"]) + np.array(share)[:, None]
     [found] = [found for found in findings(summary) if "bandwidth limits" in found.text]
     assert "limits every setting with 4 streams or more (2 settings), for 96 % of their time" in found.text
-    rest = "In 2 other settings below 90 % of its bandwidth, the path was full for 40 to 50 % of the time"
-    assert f"{rest}; the second limit is time between files (2)." in found.text
+    rest = "In 2 further settings with this limit, below 90 % of its bandwidth, the path was full for 40 to 50 % of"
+    assert f"{rest} the time; the second limit is time between files (2)." in found.text
     assert "Measured gain: more streams, 1.96 times in these settings" in found.text
     summary["throughput"][:] = 5.0
     [found] = [found for found in findings(summary) if "bandwidth" in found.text and "full" in found.text]

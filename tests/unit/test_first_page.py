@@ -364,7 +364,7 @@ def test_a_page_without_measured_cells_says_so(folded: Folded, summary: xr.Datas
     summary["throughput"][:] = np.nan
     assert [found.text for found in findings(summary)] == [
         "12 cells: 12 were not measured. Nothing is recorded of cells that were not measured: the run was stopped "
-        "before them, or goes on."
+        "before them."
     ]
     assert "not measured" in shown(folded, summary).get_text()
 

@@ -14,6 +14,7 @@ from tpcsweep.analysis.block_effects import (
     block_effects,
     loss_text,
     row_label,
+    verdict_text,
 )
 from tpcsweep.common.numbers import between, counted, plain, short
 from tpcsweep.sweeps.parameters import name_text
@@ -47,9 +48,9 @@ def best_two(summary: xr.Dataset, found: BlockEffects) -> str:
     row = next(
         row for row in between_them if (row.value, row.measure, row.axis) == (best.value, THROUGHPUT, "")
     )
-    verdict = "they differ" if row.differs else "no difference found"
-    ratio = f"{short(row.ratio)} times ({between(row.low, row.high)})"
-    return f"{best.value} against {second.value}: {ratio}, {verdict}."
+    found_or_not = "a difference" if row.differs else "no difference found"
+    verdict = verdict_text(row, found.at_least)
+    return f"{best.value} against {second.value}: {_times(row)}, {found_or_not}; {verdict}."
 
 
 def _effect(row: Row, found: BlockEffects, ends: Sequence[tuple[Row, Row]]) -> str:

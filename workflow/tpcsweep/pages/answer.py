@@ -16,7 +16,7 @@ from tpcsweep.common.texts import capital
 from tpcsweep.data.variables import UNEXPLAINED
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.full_rates import HOST_RATE, NAMES, RAISE, RateOfHost
-from tpcsweep.pages.host_idle import HostIdle
+from tpcsweep.pages.host_senders import HostSenders
 from tpcsweep.pages.host_windows import HostWindow
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import value_text
@@ -32,7 +32,7 @@ def answer(
     summary: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    of_hosts: Sequence[RateOfHost | HostWindow | HostIdle] = (),
+    of_hosts: Sequence[RateOfHost | HostWindow | HostSenders] = (),
 ) -> str:
     """Return two sentences about cells without warnings, or "" if no limit of theirs is known.
 

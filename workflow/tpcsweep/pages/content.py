@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import CONFIDENCE, between, counted, interval_ends, json_number, plain, short
+from tpcsweep.common.texts import capital
 from tpcsweep.data.flags import FLAGS, GRADES
 from tpcsweep.data.labels import (
     SIMULATED,
@@ -59,7 +60,7 @@ from tpcsweep.pages.full_rates import (
 )
 from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.pages.host_changes import host_changes
-from tpcsweep.pages.host_idle import HostIdle, host_idle
+from tpcsweep.pages.host_senders import HostSenders, host_senders
 from tpcsweep.pages.host_windows import HostWindow, host_windows, window_lines
 from tpcsweep.pages.limit_colours import (
     HOST_RATE_COLOUR,
@@ -156,13 +157,14 @@ def page_content(
             settings,
             cells,
             remedies,
-            [*rates, *windows, host_idle(settings, cells.limit)],
+            [*rates, *windows, host_senders(settings, cells.limit)],
             effects,
             links,
             goals,
         ),
         "findings": [
             {
+                "topic": capital(found.topic),
                 "text": found.text,
                 "settings": list(found.settings),
                 "changes": [_change(change) for change in found.changes],
@@ -193,7 +195,7 @@ def _answers(
     settings: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    of_hosts: Sequence[RateOfHost | HostWindow | HostIdle],
+    of_hosts: Sequence[RateOfHost | HostWindow | HostSenders],
     effects: SettingEffects | None,
     links: Links | None,
     goals: Mapping[str, Any] | None,
@@ -392,7 +394,7 @@ def _points(
     of_hosts = (
         lines_of_settings(rates, cells.limit),
         window_lines(windows, mean.size),
-        host_idle(settings, cells.limit).lines(),
+        host_senders(settings, cells.limit).lines(),
         remedies.of_settings(),
     )
     # Nothing else helps where a host's rate is full.

@@ -22,10 +22,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Sentence:
+    topic: str  # what it is about, in a few words
     text: str  # lines, if it has several
-    settings: tuple[
-        int, ...
-    ]  # indices in the flattened grid, without repetitions, of the settings that it describes
+    settings: tuple[int, ...]
+    """Indices in the flattened grid, without repetitions, of the settings that it describes."""
     changes: tuple[Change, ...] = ()
 
 

@@ -28,12 +28,13 @@ from tpcsweep.pages.finding import Change, Sentence, places
 from tpcsweep.pages.full_rates import NAMES, RAISE, RateOfHost, explained, rates_of_hosts
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import host_changes
-from tpcsweep.pages.host_idle import HostIdle, host_idle
+from tpcsweep.pages.host_senders import HostSenders, host_senders
 from tpcsweep.pages.host_windows import HostWindow, host_windows
 from tpcsweep.pages.remedies import UNDECIDED_PAUSES, Remedies
 from tpcsweep.pages.trust import doubts
 from tpcsweep.sweeps.parameters import CELL, KNOBS, value_text
 
+_HIGHEST = "best settings"
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
 _MOST_RTTS = 4  # RTTs with a cheapest setting in a sentence
 _FEWEST_COSTS = 4  # settings from which a sentence tells their CPU
@@ -60,13 +61,13 @@ def findings(
     if not enough(cells, settings):
         ok, trusted = int((settings["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
-        about = [Sentence(text, places(cells.trusted))]
+        about = [Sentence("too few settings", text, places(cells.trusted))]
     else:
         remedies, windows = (
             Remedies(cells, gains, effects, host_changes(summary)),
             host_windows(summary, rates),
         )
-        limits = _limits(cells, remedies, windows, rates, host_idle(settings, cells.limit))
+        limits = _limits(cells, remedies, windows, rates, host_senders(settings, cells.limit))
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
         about += [*_hardly(cells), *_cpu_costs(settings, cells)]
     return [*about, *_host_rates(rates), *doubts(summary, cells, bool(effects))]
@@ -103,14 +104,15 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
         else:
             share = f"{short(100 * _EQUAL)} % of its bandwidth or more"
             text += f". {group.sum()} of {cells.trusted.sum()} settings{cells.kind} fill the path: they reach {share}"
-        yield Sentence(f"{text}.{_cheapest(group, cells)}", places(group))
+        yield Sentence(_HIGHEST, f"{text}.{_cheapest(group, cells)}", places(group))
     elif (like_best & ~group).any():
         others = counted(int((like_best & ~group).sum()), "other setting")
-        yield Sentence(f"{text}. The intervals of {others} include it.", (best, *places(like_best & ~group)))
+        text += f". The intervals of {others} include it."
+        yield Sentence(_HIGHEST, text, (best, *places(like_best & ~group)))
     else:
         named = [name for name in cells.several() if len(cells.axes[name]) > 1]
         where = ", ".join(cells.value(name, int(cells.places[name][best])) for name in named)
-        yield Sentence(f"{text}, with {where}." if where else f"{text}.", places(group))
+        yield Sentence(_HIGHEST, f"{text}, with {where}." if where else f"{text}.", places(group))
 
 
 def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
@@ -146,13 +148,13 @@ def _limits(
     remedies: Remedies,
     windows: Sequence[HostWindow],
     rates: Sequence[RateOfHost],
-    idle: HostIdle,
+    senders: HostSenders,
 ) -> Iterator[Sentence]:
     """Yield a paragraph for each of the most frequent limits: settings, region, share of time and remedies."""
     judged = cells.trusted & (cells.limit != "")
     if not judged.any():
         if cells.trusted.any():
-            yield Sentence("The dataset does not record what limited its settings.", ())
+            yield Sentence("limits", "The dataset does not record what limited its settings.", ())
         return
     names, counts = np.unique(cells.limit[judged].astype(str), return_counts=True)
     for limit in names[np.argsort(-counts, kind="stable")][:_MOST_LIMITS].tolist():
@@ -165,18 +167,18 @@ def _limits(
             texts += filter(None, (window.in_settings(whole) for window in windows))
             if limit in UNEXPLAINED:
                 texts += filter(None, (rate.below_in(whole) for rate in rates))
-                texts += filter(None, [idle.in_settings(whole)])
+                texts += filter(None, [senders.in_settings(whole)])
             texts += _filled_pauses(whole & cells.shared, whole & cells.undecided)
             texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole))
         if partial.any():
             count = int(partial.sum())
             which = (
-                counted(count, "other setting")
+                f"{counted(count, 'further setting')} with this limit,"
                 if whole.any()
                 else f"{count} of {judged.sum()} settings{cells.kind}"
             )
             texts += _full_at_times(partial, which, cells, remedies)
-        yield Sentence("\n".join(texts), places(held))
+        yield Sentence(f"limit: {NAMES[limit]}", "\n".join(texts), places(held))
 
 
 def _time(held: NDArray[np.bool_], limit: str, cells: Cells) -> str:
@@ -293,10 +295,10 @@ def _effects(cells: Cells, in_blocks: Collection[str]) -> Iterator[Sentence]:
             changes += [_mean_change(cells, pairs), *_differing(cells, pairs)]
     if changes:
         text = (
-            "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else. Further "
-            "rows: at each value of the axis along which it differs most beyond chance, otherwise at each RTT."
+            "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else. Rows "
+            "that begin with a value are the change there: at each RTT, or along the axis on which it depends most."
         )
-        yield Sentence(text, tuple(sorted(held)), tuple(changes))
+        yield Sentence("what each axis changes", text, tuple(sorted(held)), tuple(changes))
 
 
 class _Pairs(NamedTuple):
@@ -395,10 +397,12 @@ def _hardly(cells: Cells) -> Iterator[Sentence]:
         for remedy in REMEDIES.get(limit, ())
         if remedy.axis and remedy.axis not in cells.several() and remedy not in helping
     ]
-    text = f"Less than a quarter of every setting's time{cells.kind} was limited by {', '.join(limits)}."
+    text = f"In each setting{cells.kind}, less than a quarter of the time was limited by {', '.join(limits)}."
     if useless:
-        text += f" These were not varied, and would help little: {'; '.join(dict.fromkeys(useless))}."
-    yield Sentence(text, ())
+        text += (
+            f" By these shares, what was not varied would help little: {'; '.join(dict.fromkeys(useless))}."
+        )
+    yield Sentence("what would help little", text, ())
 
 
 def _largest_first(shares: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -416,10 +420,11 @@ def _cpu_costs(settings: xr.Dataset, cells: Cells) -> Iterator[Sentence]:
             texts.append(f"{short(middle)} cores of the {side}'s servers ({between(low, high)})")
     if texts:
         many = "median of settings, in brackets the range of 80 % of them"
-        yield Sentence(f"Each Gbit/s takes {' and '.join(texts)}: {many}.", ())
+        yield Sentence("CPU for each Gbit/s", f"Each Gbit/s takes {' and '.join(texts)}: {many}.", ())
 
 
 def _host_rates(rates: Sequence[RateOfHost]) -> Iterator[Sentence]:
     for limit in rates:
         if limit.full.any():
-            yield Sentence(f"{limit.in_settings(limit.full)} {RAISE}", places(limit.full))
+            text = f"{limit.in_settings(limit.full)} {RAISE}"
+            yield Sentence("limit of a host", text, places(limit.full))

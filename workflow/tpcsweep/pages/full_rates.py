@@ -67,11 +67,11 @@ class RateOfHost(NamedTuple):
     def after_window(self, held: NDArray[np.bool_]) -> str:
         """Return the sentence on the limit of some settings with a larger window; "" if they are without it."""
         below = self.below & held
-        return (
-            f"It then meets {self.words}: throughput is {self._percent(below)} of it now."
-            if below.any()
-            else ""
-        )
+        if not below.any():
+            return ""
+        gains = 1 / self.shares[below]
+        most = between(float(gains.min()), float(gains.max()))
+        return f"It then meets {self.words}: that alone gives at most {most} times the throughput."
 
     def _percent(self, settings: NDArray[np.bool_]) -> str:
         shares = 100 * self.shares[settings]

@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repetitions far from the others of their setting, with what was unlike at them; pure functions.
+"""Repetitions unlike the others of their setting, in throughput or in the load of machines; pure functions.
 
-A repetition is an outlier by the rule of Iglewicz and Hoaglin (How to detect and handle outliers, 1993): its deviation
+A throughput is an outlier by the rule of Iglewicz and Hoaglin (How to detect and handle outliers, 1993): its deviation
 from the median is more than 3.5 of the standard deviations that the median of all deviations shows. The deviations of
 all settings together say how far repetitions are apart, because each setting has few.
 """
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import short
+from tpcsweep.data.labels import STATUS
 from tpcsweep.data.repetitions import count_in_mean
 from tpcsweep.pages.cell_links import cell_links
 from tpcsweep.pages.finding import Sentence, places
 from tpcsweep.sweeps.sweep import REPETITION
 
-_FEWEST = 3  # repetitions of a setting that count in its mean
+_FEWEST = 3  # repetitions of a setting
 _DEVIATIONS = 3.5
 _NORMAL = 1.4826  # standard deviation of a normal distribution over its median deviation
 _LEAST = 0.2  # share of the median below which a deviation is no news
 _MOST = 5  # repetitions with a line each
-_UNLIKE = 0.2  # difference of a share to that of the other repetitions from which it is named
+_UNLIKE = 0.3  # difference of a share to that of the other repetitions from which it is named
 _SEEN: Mapping[str, str] = {
     "host_cpu": "a host's CPU was busy for {} % of the time",
     "host_iowait": "a host's CPU waited for disks for {} % of the time",
@@ -35,41 +37,55 @@ _SEEN: Mapping[str, str] = {
 
 
 def outliers(summary: xr.Dataset) -> Iterator[Sentence]:
-    """Yield the finding that names the outliers, if there are any; they count in the means of their settings."""
-    counted = count_in_mean(summary)
-    rates = summary["throughput"].where(counted & (counted.sum(REPETITION) >= _FEWEST))
-    medians = rates.median(REPETITION)
-    deviations = np.abs(np.log(rates.where(rates > 0)) - np.log(medians.where(medians > 0)))
-    if not deviations.notnull().any():
+    """Yield the finding that names repetitions with another throughput or load than their siblings."""
+    dims = summary["throughput"].dims
+    rates = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
+    rates = rates.where(rates.notnull().sum(REPETITION) >= _FEWEST)
+    known = rates.notnull().values
+    medians = rates.median(REPETITION).broadcast_like(rates).transpose(*dims).values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviations = np.abs(np.log(rates.values / medians))
+    deviations[~np.isfinite(deviations)] = np.nan
+    if np.isnan(deviations).all():
         return
-    far = deviations > max(_DEVIATIONS * _NORMAL * float(deviations.median()), _LEAST)
-    far = far.transpose(*summary["throughput"].dims)
-    if not far.any():
+    far = deviations > max(_DEVIATIONS * _NORMAL * float(np.nanmedian(deviations)), _LEAST)
+    loads = {name: (_of_siblings(summary[name]), words) for name, words in _SEEN.items() if name in summary}
+    unlike = {name: known & (summary[name].values - usual >= _UNLIKE) for name, (usual, _) in loads.items()}
+    found = far | np.any([*unlike.values(), np.zeros_like(far)], axis=0)
+    if not found.any():
         return
-    cells = [*zip(*np.nonzero(far.values), strict=True)]
-    links = cell_links(summary, far.values)
-    lines = [
-        f"{link.words}: {short(float(rates.transpose(*far.dims).values[at]))} Gbit/s, the median is "
-        f"{short(float(medians.broadcast_like(far).transpose(*far.dims).values[at]))}{_unlike(summary, far, at)}"
-        for link, at in zip(links[:_MOST], cells, strict=False)
-    ]
-    more = f"; and {len(links) - _MOST} more" if len(links) > _MOST else ""
-    text = f"Far from the other repetitions of its setting, and in its mean: {'; '.join(lines)}{more}."
-    yield Sentence(text, places(far.any(REPETITION).values.ravel()))
+    counting = count_in_mean(summary).values
+    lines = []
+    for link, at in zip(cell_links(summary, found), zip(*np.nonzero(found), strict=True), strict=True):
+        rate = f"{short(float(rates.values[at]))} Gbit/s, the median is {short(float(medians[at]))}"
+        seen = [
+            _load(words, float(summary[name].values[at]), float(usual[at]))
+            for name, (usual, words) in loads.items()
+            if unlike[name][at]
+        ]
+        left_out = ["not in the mean"] if not counting[at] else []
+        lines.append(f"{link.words}: {rate}{_brackets([*left_out, *seen])}")
+    more = f"; and {len(lines) - _MOST} more" if len(lines) > _MOST else ""
+    text = f"Unlike the other repetitions of its setting: {'; '.join(lines[:_MOST])}{more}."
+    yield Sentence("unlike repetitions", text, places(found.any(axis=rates.get_axis_num(REPETITION)).ravel()))
 
 
-def _unlike(summary: xr.Dataset, far: xr.DataArray, at: tuple[int, ...]) -> str:
-    """Describe the shares at a cell that differ from those of the other repetitions."""
-    texts = []
-    for name, words in _SEEN.items():
-        if name not in summary:
-            continue
-        values: NDArray[np.float64] = summary[name].transpose(*far.dims).values
-        axis = far.get_axis_num(REPETITION)
-        every: list[int | slice] = [*at]
-        every[axis] = slice(None)
-        others = np.delete(values[tuple(every)], at[axis])
-        if np.isfinite(others).any() and values[at] - np.nanmedian(others) >= _UNLIKE:
-            here, usual = (short(100 * float(share), 2) for share in (values[at], np.nanmedian(others)))
-            texts.append(f"{words.format(here)}, at the others {usual} %")
+def _of_siblings(figure: xr.DataArray) -> NDArray[np.float64]:
+    """Return the median of the other repetitions of each cell."""
+    axis = figure.get_axis_num(REPETITION)
+    values = np.asarray(figure.values, float)
+    count = values.shape[axis]
+    if count < _FEWEST:
+        return np.full(values.shape, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # cells without the figure
+        others = [np.nanmedian(np.delete(values, at, axis), axis=axis) for at in range(count)]
+    return np.stack(others, axis=axis)
+
+
+def _load(words: str, here: float, usual: float) -> str:
+    return f"{words.format(short(100 * here, 2))}, at the others {short(100 * usual, 2)} %"
+
+
+def _brackets(texts: Sequence[str]) -> str:
     return f" ({'; '.join(texts)})" if texts else ""

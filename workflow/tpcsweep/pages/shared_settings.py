@@ -33,6 +33,7 @@ _NAMES = {
     "loss": "loss set on the path",  # cells record the share of lost packets, too
     "beside": "background traffic",
     "scitag": "SciTag",
+    "tcp_streams": "TCP connections a stream",
 }
 _ONLY = "only"  # the pair, and the sites, of a testbed that has one of them
 

@@ -22,9 +22,7 @@ from tpcsweep.sweeps.sweep import REPETITION
 
 WIDE_INTERVAL = 0.25  # half-width over the mean of settings that maps draw pale
 _MOST_LOST = 8  # groups of links without a measurement that have a line each
-_UNRECORDED = (
-    " Nothing is recorded of cells that were not measured: the run was stopped before them, or goes on."
-)
+_UNRECORDED = " Nothing is recorded of cells that were not measured: {}."
 
 
 def doubts(summary: xr.Dataset, cells: Cells, in_blocks: bool) -> list[Sentence]:
@@ -44,21 +42,22 @@ def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
         ok = summary["status"] == STATUS.index("ok")
         notes = int((noted_cells(summary) & ok.values).sum())
         noted = f"; {notes} of them have notes" if notes else ""
-        yield Sentence(f"All {int(ok.sum())} cells with a throughput are without a warning{noted}.", ())
+        text = f"All {int(ok.sum())} cells with a throughput are without a warning{noted}."
+        yield Sentence("warnings", text, ())
         return
     which = ", ".join(f"{FLAGS[flag].label} ({count})" for count, flag in counts)
-    text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid: {which}. They count in no finding"
+    text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid: {which}. Findings leave them out"
     if is_mesh(summary):
-        text += "; links and goals use those with a warning"
+        text += ", but links and goals use those with a warning"
     elif in_blocks:
-        text += "; effects of settings use those with a warning"
+        text += ", but effects of settings use those with a warning"
     text += "."
     settings = _settings_with(summary, held)
     if summary.sizes[REPETITION] > 1:
         others = len(set(settings) & {*_settings_with(summary, measured & ~held)})
         of_them = f"They belong to {counted(len(settings), 'setting')}"
         text += f" {of_them}; the other repetitions of {others} of these count."
-    yield Sentence(text, settings)
+    yield Sentence("warnings", text, settings)
 
 
 def _wide(cells: Cells) -> Iterator[Sentence]:
@@ -73,7 +72,8 @@ def _wide(cells: Cells) -> Iterator[Sentence]:
         number = int(wide.sum())
         which = f"{counted(number, 'setting')}{cells.kind} {'has' if number == 1 else 'have'}"
         width = f"an interval wider than ±{short(100 * WIDE_INTERVAL)} %"
-        yield Sentence(f"{which} {width}, at worst {example}. Findings use their means.", places(wide))
+        text = f"{which} {width}, at worst {example}. Findings use their means."
+        yield Sentence("wide intervals", text, places(wide))
 
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
@@ -86,8 +86,11 @@ def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
         values = (f" All cells with {value} are among them{why}." for value, why in _lost_values(summary))
         whole = _lost_links(summary) if is_mesh(summary) else "".join(values)
         which = inside & (status != STATUS.index("ok"))
-        why = _UNRECORDED if _without_record(summary).any() else ""
-        yield Sentence(f"{inside.sum()} cells: {numbers}.{whole}{why}", _settings_with(summary, which))
+        # A dataset that is made beside a run has the attribute.
+        state = "the run may go on" if summary.attrs.get("partial") else "the run was stopped before them"
+        why = _UNRECORDED.format(state) if _without_record(summary).any() else ""
+        text = f"{inside.sum()} cells: {numbers}.{whole}{why}"
+        yield Sentence("missing cells", text, _settings_with(summary, which))
 
 
 def _without_record(summary: xr.Dataset) -> NDArray[np.bool_]:

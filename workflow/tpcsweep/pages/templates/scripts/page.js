@@ -34,15 +34,15 @@ function linkedBy(target) {
   return { cell: linked.get("cell"), repetition: linked.get("repetition") };
 }
 
-/** A press opens a setting in its panel; in the picture the nearest one, whose tip is shown. @param {MouseEvent} event */
+/** A press opens a setting in its panel; beside marks of the picture the nearest one. @param {MouseEvent} event */
 function openPressed(event) {
   if (event.ctrlKey || event.metaKey) return;
   const linked = linkedBy(event.target);
   if (linked.cell) event.preventDefault();
   const isPointed = event.detail > 0 && find("picture").contains(event.target);
-  const nearest = () => find("picture").firstElementChild.value?.address ?? linked.cell;
-  // Plot looks for the nearest setting once in a frame.
-  if (isPointed) requestAnimationFrame(() => openSetting({ cell: nearest(), repetition: null }));
+  const nearest = () => find("picture").firstElementChild.value?.address;
+  // Plot looks for the nearest setting once in a frame. Of marks that cover each other, the press is on the upper one.
+  if (isPointed && !linked.cell) requestAnimationFrame(() => openSetting({ cell: nearest(), repetition: null }));
   else openSetting(linked);
 }
 
@@ -113,6 +113,7 @@ function listen() {
   find("more").addEventListener("click", () => go({ rows: 10 * mostRows() }));
   find("findings").addEventListener("click", pressFinding);
   addEventListener("hashchange", () => {
+    if (location.hash && !location.hash.includes("=")) return; // it leads to a section
     readState();
     drawAll();
   });

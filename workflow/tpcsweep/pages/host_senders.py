@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernels of sending hosts saw in settings whose limit is not known; pure functions.
+
+Hosts are read once a second, and connections may be shorter: what their counters had after the last reading is lost.
+The rate of a busy connection is therefore known, and the time with data under way is throughput over that rate.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from tpcsweep.common.numbers import BYTES, counted, short
+from tpcsweep.common.texts import capital
+from tpcsweep.data.variables import UNEXPLAINED
+
+_IDLE = 0.3  # share of the time without data under way from which pauses are a cause
+_STOPPED = 0.3  # share of the time in which windows stopped senders from which these are one
+_RESENT = 0.001  # share of segments from which losses are one
+_SECOND = 1e3  # ms
+_FIGURES = ("host_in_flight", "host_rtt", "host_rwnd_limited", "host_sndbuf_limited", "host_retransmitted")
+Floats = NDArray[np.float64]
+
+
+class HostSenders(NamedTuple):
+    """Shares of each setting; NaN for settings with a known limit or without records."""
+
+    under_way: Floats  # of the streams' time in which data was under way
+    stopped: Floats  # of this time in which full windows stopped the senders
+    resent: Floats  # of segments that were sent again
+
+    def in_settings(self, held: NDArray[np.bool_]) -> str:
+        """Return the sentences on some of the settings; "" if none of them is known."""
+        known = held & np.isfinite(self.under_way)
+        if not known.any():
+            return ""
+        return f"In {counted(int(known.sum()), 'setting')}, {self._words(known)}"
+
+    def lines(self) -> list[str]:
+        """Return a line for each setting that is known, and "" for others."""
+        places = np.arange(self.under_way.size)
+        return [
+            capital(self._words(places == at)) if np.isfinite(share) else ""
+            for at, share in enumerate(self.under_way.tolist())
+        ]
+
+    def _words(self, known: NDArray[np.bool_]) -> str:
+        under_way, stopped, resent = (_percent(shares[known]) for shares in self)
+        causes = [
+            (self.under_way[known] < 1 - _IDLE, "the source having none to send, as between files"),
+            (self.stopped[known] >= _STOPPED, "full windows"),
+            (self.resent[known] >= _RESENT, "losses"),
+        ]
+        found = [words for which, words in causes if which.any()]
+        left = "slow start of each connection, pacing, or a limit on the way"
+        cause = f"This points to {' or '.join(found)}" if found else f"What is left is {left}"
+        return (
+            f"by the record of hosts data was under way for {under_way} of the streams' time, full windows stopped "
+            f"senders for {stopped} of it, and {resent} of segments were sent again. {cause}."
+        )
+
+
+def host_senders(settings: xr.Dataset, limits: NDArray[Any]) -> HostSenders:
+    """Return what is known of settings from `data.repetitions.settings_of`, which have these limits."""
+    rates = settings["throughput"]
+    if not settings.keys() >= {*_FIGURES}:
+        return HostSenders(*(np.full(rates.size, np.nan) for _ in HostSenders._fields))
+    in_flight, rtt, received, sent, resent = (settings[name] for name in _FIGURES)
+    streams, each = (settings.coords.get(name, 1) for name in ("streams", "tcp_streams"))
+    of_busy = in_flight / rtt * _SECOND / BYTES  # Gbit/s of a busy connection
+    under_way = (rates / (of_busy * streams * each)).clip(max=1.0)
+    known = np.isin(limits, UNEXPLAINED) & np.isfinite(under_way.transpose(*rates.dims).values.ravel())
+    shares = (under_way, (received.fillna(0) + sent.fillna(0)).clip(max=1.0), resent.fillna(0))
+    return HostSenders(
+        *(np.where(known, one.transpose(*rates.dims).values.ravel(), np.nan) for one in shares)
+    )
+
+
+def _percent(shares: Floats) -> str:
+    ends = dict.fromkeys(short(100 * float(end), 2) for end in (shares.min(), shares.max()))
+    return f"{' to '.join(ends)} %"
