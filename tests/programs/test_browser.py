@@ -222,7 +222,7 @@ def test_a_finding_shows_all_of_its_settings_after_a_filter(results: Path) -> No
         every = visit.run(rows)
         visit.page.locator("[name='only.streams']").select_option(index=1)
         assert visit.run(rows) < every
-        button = visit.page.locator("#findings button").first
+        button = visit.page.locator(".findings button").first
         button.click()
         assert visit.page.locator("[name='only.streams']").input_value() == ""
         settings = (button.get_attribute("data-settings") or "").split()

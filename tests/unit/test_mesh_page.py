@@ -68,7 +68,7 @@ def text_of(texts: Sequence[str], beginning: str) -> str:
 
 
 def finding_of(page: dict[str, Any], words: str) -> str:
-    [text] = [found["text"] for found in page["findings"] if words in found["text"]]
+    [text] = [found["text"] for found in (*page["findings"], *page["doubted"]) if words in found["text"]]
     return str(text)
 
 
@@ -81,7 +81,7 @@ def test_links_with_a_warning_are_compared_and_the_page_says_so(mesh: Made) -> N
         (SITES[link["source"]], SITES[link["destination"]]) for link in links["links"] if link["compared"]
     }
     assert ("S01", "S02") in compared and ("S03", "S04") not in compared
-    assert "Links and goals use those with a warning." in finding_of(page, "carry a warning")
+    assert "links and goals use those with a warning." in finding_of(page, "carry a warning")
     assert "cells with a warning count, invalid ones do not" in text_of(page["links"], "Links scatter")
 
 

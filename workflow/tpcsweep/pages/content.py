@@ -46,6 +46,7 @@ from tpcsweep.pages.contract import (
 from tpcsweep.pages.dataset_facts import dataset_facts, results_folder
 from tpcsweep.pages.encryption import encryption_text
 from tpcsweep.pages.finding import Change as Effect
+from tpcsweep.pages.finding import Sentence
 from tpcsweep.pages.findings import enough, findings
 from tpcsweep.pages.full_rates import (
     HOST_RATE,
@@ -148,6 +149,7 @@ def page_content(
     points = _points(settings, cells, remedies, forecast, flags, rates, windows, loads)
     is_full = fills_some(rates, settings["throughput"].size)
     limits = with_host_rate(limits_of_cells(summary, settings), is_full.repeat(summary.sizes[REPETITION]))
+    numbers = [*enumerate(findings(summary, gained, in_blocks), start=1)]
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
     return {
         "about": dataset_facts(summary),
@@ -162,15 +164,8 @@ def page_content(
             links,
             goals,
         ),
-        "findings": [
-            {
-                "topic": capital(found.topic),
-                "text": found.text,
-                "settings": list(found.settings),
-                "changes": [_change(change) for change in found.changes],
-            }
-            for found in findings(summary, gained, in_blocks)
-        ],
+        "findings": [_finding(found, number) for number, found in numbers if not found.of_trust],
+        "doubted": [_finding(found, number) for number, found in numbers if found.of_trust],
         "effects": effects,
         "settings": setting_states(summary),
         "doubts": _doubts(summary),
@@ -188,6 +183,17 @@ def page_content(
         "filters": filters(data),
         "columns": columns(data),
         "data": data,
+    }
+
+
+def _finding(found: Sentence, number: int) -> dict[str, Any]:
+    """Return a finding for the page; the `number` of its button is a part of addresses."""
+    return {
+        "number": number,
+        "topic": capital(found.topic),
+        "text": found.text,
+        "settings": list(found.settings),
+        "changes": [_change(change) for change in found.changes],
     }
 
 
@@ -397,10 +403,9 @@ def _points(
         host_senders(settings, cells.limit).lines(),
         remedies.of_settings(),
     )
-    # Nothing else helps where a host's rate is full.
     full = fills_some(rates, mean.size).tolist()
     advice = [
-        lines[0] if is_full else "\n".join(filter(None, lines))
+        "\n".join([lines[0], *_gains_in(lines[-1])] if is_full else filter(None, lines))
         for is_full, *lines in zip(full, *of_hosts, strict=True)
     ]
     return {
@@ -419,6 +424,11 @@ def _points(
         "fitted": None if fitted is None else as_texts(fitted),
         "ratio": None if fitted is None else as_texts(fitted / mean.where(mean > 0)),
     }
+
+
+def _gains_in(advice: str) -> list[str]:
+    """Return the lines with measured gains, which alone say something where a host's rate is full."""
+    return [line for line in advice.split("\n") if line.startswith("Measured gain")]
 
 
 def _rates(summary: xr.Dataset) -> Rates:

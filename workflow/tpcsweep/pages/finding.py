@@ -27,6 +27,7 @@ class Sentence:
     settings: tuple[int, ...]
     """Indices in the flattened grid, without repetitions, of the settings that it describes."""
     changes: tuple[Change, ...] = ()
+    of_trust: bool = False  # whether it is about the trust in cells
 
 
 def places(which: NDArray[np.bool_]) -> tuple[int, ...]:

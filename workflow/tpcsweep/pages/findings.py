@@ -100,7 +100,8 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
         text += f", {short(100 * rates[best] / path, 2)} % of the path's {value_text('bandwidth', path)}"
     if group.sum() > 1:
         if not fills:
-            text += f". {group.sum()} settings are equal to it within their intervals"
+            within = "their intervals" if np.isfinite(half[group]).all() else "the usual scatter of runs"
+            text += f". {group.sum()} settings are equal to it within {within}"
         else:
             share = f"{short(100 * _EQUAL)} % of its bandwidth or more"
             text += f". {group.sum()} of {cells.trusted.sum()} settings{cells.kind} fill the path: they reach {share}"
@@ -384,6 +385,8 @@ def _hardly(cells: Cells) -> Iterator[Sentence]:
     }
     if most.pop(NOT_VISIBLE, 0.0) > 0:
         return
+    if not np.isfinite(cells.bandwidth).any():
+        most.pop("bandwidth", None)
     hardly = {
         limit: share for limit, share in most.items() if _SEEN <= share < _LITTLE and limit not in UNEXPLAINED
     }

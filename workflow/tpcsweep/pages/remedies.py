@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.host_buffers import RECEIVE, SEND
 from tpcsweep.data.redirectors import redirector_words
 from tpcsweep.data.variables import REMEDIES, UNEXPLAINED, Remedy
 from tpcsweep.pages.axis_changes import (
@@ -44,6 +45,7 @@ UNDECIDED_PAUSES = (
 )
 _HERE, _WITH_LIMIT = "in these settings", "in settings with this limit"
 _MOST_RTTS = 4  # with an effect each in a sentence
+BUFFER = "tcp_buffer"
 _OF_THE_PATH = ("rtt", "bandwidth", "loss")  # axes that no site chooses
 _BOTH_SIDES = {"cores": ", on both sides"}
 """Remark on the values of an axis that changes more than the words of its remedies name."""
@@ -111,8 +113,19 @@ class Remedies:
         """Settings of hosts, which may relieve any limit."""
 
     def of(self, limit: str) -> Sequence[Remedy]:
-        """Return the changes that may relieve a limit."""
-        return (*REMEDIES.get(limit, ()), *(self._settings if limit else ()))
+        """Return the changes that may relieve a limit; settings of hosts that change buffers stand for these."""
+        known = [
+            remedy for remedy in REMEDIES.get(limit, ()) if not (remedy.axis == BUFFER and self._buffers)
+        ]
+        return (*known, *(self._settings if limit else ()))
+
+    @cached_property
+    def _buffers(self) -> bool:
+        """Whether a setting of hosts changes TCP's buffers, which no parameter of the sweep then does."""
+        states = [state for each in self._host_changes.values() for state in each]
+        return BUFFER not in self._cells.several() and any(
+            state.endswith((RECEIVE, SEND)) for state in states
+        )
 
     def effect(self, remedy: Remedy, held: Mask) -> tuple[str, Effect] | None:
         """Return a remedy's words and its effect in the settings `held`; None if it was not measured there."""

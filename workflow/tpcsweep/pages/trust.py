@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
@@ -27,7 +28,8 @@ _UNRECORDED = " Nothing is recorded of cells that were not measured: {}."
 
 def doubts(summary: xr.Dataset, cells: Cells, in_blocks: bool) -> list[Sentence]:
     """Return the findings; `in_blocks` is whether the page has effects of settings, which use cells with a warning."""
-    return [*_flagged(summary, in_blocks), *_wide(cells), *outliers(summary), *_holes(summary)]
+    found = [*_flagged(summary, in_blocks), *_wide(cells), *outliers(summary), *_holes(summary)]
+    return [replace(each, of_trust=True) for each in found]
 
 
 def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:

@@ -189,7 +189,8 @@ def _link(link: LinkEffect, sites: list[str]) -> str:
         )
     is_limited = link.verdict == "slow" and link.limit in LIMIT_NAMES
     limit = f"; limit: {LIMIT_NAMES[link.limit]}" if is_limited else ""
-    return f"{name} {which_is(link.verdict, sites)}: {rate}, {times}{limit}."
+    look = "" if sites or link.verdict != "slow" else f" {LOOK}"
+    return f"{name} {which_is(link.verdict, sites)}: {rate}, {times}{limit}.{look}"
 
 
 def which_is(verdict: str, sites: list[str]) -> str:
@@ -197,6 +198,7 @@ def which_is(verdict: str, sites: list[str]) -> str:
     return f"is {verdict}, {' or '.join(sites)} or the path" if sites else f"alone is {verdict}"
 
 
+LOOK = "Both sites are as usual elsewhere: look at the path between them, such as its route, a shaper or a firewall."
 CRITERION = (
     f"Slow: {short(SLOW)} times the others or less; fast: {short(FAST)} times or more; both beyond chance."
 )

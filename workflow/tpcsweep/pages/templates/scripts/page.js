@@ -88,11 +88,9 @@ function pressKey(event, axesAt, markOf, isMap) {
   markOf(chosen())?.focus();
 }
 
-/** A finding's button outlines its cells; none of them is filtered out. @param {MouseEvent} event */
-function pressFinding(event) {
-  const button = event.target["closest"]("button");
-  if (!button) return;
-  const finding = button.value === state.finding ? null : button.value;
+/** A finding's button outlines its cells; none of them is filtered out. @param {string} pressed */
+function pressFinding(pressed) {
+  const finding = pressed === state.finding ? null : pressed;
   const unfiltered = [...find("filters").elements].map(({ name }) => [name, null]);
   go(finding ? { ...Object.fromEntries(unfiltered), finding } : { finding });
   if (state.finding) find("map").scrollIntoView();
@@ -111,7 +109,7 @@ function listen() {
   for (const box of ["choices", "filters", "cell"]) find(box).addEventListener("change", choose);
   find("table").addEventListener("click", sort);
   find("more").addEventListener("click", () => go({ rows: 10 * mostRows() }));
-  find("findings").addEventListener("click", pressFinding);
+  for (const button of buttons()) button.addEventListener("click", () => pressFinding(button.value));
   addEventListener("hashchange", () => {
     if (location.hash && !location.hash.includes("=")) return; // it leads to a section
     readState();

@@ -68,7 +68,7 @@ function chosen() {
 
 /** The buttons of findings. @returns {HTMLButtonElement[]} */
 function buttons() {
-  return [...find("findings").querySelectorAll("button")];
+  return [...document.querySelectorAll(/** @type {"button"} */ (".findings button[value]"))];
 }
 
 /** The points of the chosen finding's settings, or null. */
