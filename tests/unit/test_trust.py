@@ -81,3 +81,17 @@ def test_cells_that_a_stopped_run_left_out_are_told_from_failed_ones() -> None:
     summary["message"][3, :, 4] = "no route to host"
     [(text, _)] = about(summary, "40 cells")
     assert text == "40 cells: 2 failed."
+
+
+def test_cells_of_a_loaded_machine_are_compared_with_the_other_repetitions() -> None:
+    summary = repeated(0.0).assign_attrs(testbed_kind="endpoints")
+    slowed, busy = xr.zeros_like(summary["throughput"]), xr.zeros_like(summary["throughput"])
+    slowed[0, 0, 0], busy[1, 1, 2] = 0.4, 1.0
+    summary["throughput"][0, 0, 0] = 0.45
+    [(text, settings)] = about(summary.assign(machine_slowed=slowed, machine_cpu=busy), "2 cells on a slow")
+    assert (
+        text
+        == "2 cells on a slow or full machine: throughput is 0.9 to 1 times the median of the other repetitions."
+    )
+    assert settings == (0, 3)
+    assert not about(summary, "2 cells on a slow")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import orjson
 import xarray as xr
 
@@ -71,7 +72,9 @@ def goals_section(table: Path) -> Analysis:
 
         results = goals.judged_with_history(dataset, summary, table)
         rows = [*goals.texts(results)]
-        return {"goals": {"text": goals.in_a_sentence(results), "heads": goals.HEADS, "rows": rows}}
+        streams = ", ".join(map(str, np.unique(summary.coords.get("streams", 1)).tolist()))
+        text = goals.in_a_sentence(results)
+        return {"goals": {"text": text, "heads": goals.HEADS, "rows": rows, "streams": streams}}
 
     return section
 

@@ -13,11 +13,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import short
+from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.repetitions import count_in_mean
 from tpcsweep.pages.cell_links import cell_links
 from tpcsweep.pages.finding import Sentence, places
+from tpcsweep.pages.machine_load import cells_on_full_machine, slowed_cells
 from tpcsweep.sweeps.sweep import REPETITION
 
 _FEWEST = 3  # repetitions of a setting
@@ -70,12 +71,28 @@ def outliers(summary: xr.Dataset) -> Iterator[Sentence]:
     yield Sentence("unlike repetitions", text, places(found.any(axis=rates.get_axis_num(REPETITION)).ravel()))
 
 
-def _of_siblings(figure: xr.DataArray) -> NDArray[np.float64]:
-    """Return the median of the other repetitions of each cell."""
+def on_a_loaded_machine(summary: xr.Dataset) -> Iterator[Sentence]:
+    """Yield the finding that compares cells on a slow or full machine with the other repetitions."""
+    loaded = slowed_cells(summary) | cells_on_full_machine(summary)
+    rates = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
+    ratios = (rates.values / np.where((usual := _of_siblings(rates, fewest=2)) > 0, usual, np.nan))[loaded]
+    known = ratios[np.isfinite(ratios)]
+    if known.size:
+        ends = between(float(known.min()), float(known.max()))
+        text = (
+            f"{counted(int(loaded.sum()), 'cell')} on a slow or full machine: throughput is {ends} times the median of "
+            "the other repetitions."
+        )
+        which = summary["throughput"].copy(data=loaded).any(REPETITION)
+        yield Sentence("load of the machine", text, places(which.values.ravel()))
+
+
+def _of_siblings(figure: xr.DataArray, fewest: int = _FEWEST) -> NDArray[np.float64]:
+    """Return the median of the other repetitions of each cell; NaN with fewer repetitions."""
     axis = figure.get_axis_num(REPETITION)
     values = np.asarray(figure.values, float)
     count = values.shape[axis]
-    if count < _FEWEST:
+    if count < fewest:
         return np.full(values.shape, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # cells without the figure

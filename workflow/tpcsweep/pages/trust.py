@@ -16,7 +16,7 @@ from tpcsweep.data.labels import STATUS, flagged, is_mesh, outside_sweep
 from tpcsweep.data.lost_links import LostLink, by_site, main_reason
 from tpcsweep.pages.cell_columns import Cells, doubtful
 from tpcsweep.pages.finding import Sentence, places
-from tpcsweep.pages.outliers import outliers
+from tpcsweep.pages.outliers import on_a_loaded_machine, outliers
 from tpcsweep.pages.page_flags import noted_cells
 from tpcsweep.sweeps.parameters import LINK, value_text
 from tpcsweep.sweeps.sweep import REPETITION
@@ -28,7 +28,13 @@ _UNRECORDED = " Nothing is recorded of cells that were not measured: {}."
 
 def doubts(summary: xr.Dataset, cells: Cells, in_blocks: bool) -> list[Sentence]:
     """Return the findings; `in_blocks` is whether the page has effects of settings, which use cells with a warning."""
-    found = [*_flagged(summary, in_blocks), *_wide(cells), *outliers(summary), *_holes(summary)]
+    found = [
+        *_flagged(summary, in_blocks),
+        *_wide(cells),
+        *outliers(summary),
+        *on_a_loaded_machine(summary),
+        *_holes(summary),
+    ]
     return [replace(each, of_trust=True) for each in found]
 
 

@@ -10,6 +10,9 @@ const LOOKS = [
 ];
 const MOST_LINES = LOOKS.length * COLOURS.length; // of words; more would look alike
 
+const APART = 5; // px, between the marks of neighbouring lines
+const MOST_APART = 8; // lines that have room for it
+
 /** Place in `LOOKS` of a line. @param {number} at its place */
 function lookOf(at) {
   return Math.floor(at / COLOURS.length);
@@ -29,44 +32,22 @@ function topOf(known) {
   return 1.1 * Math.max(path < 3 * most ? path : 0, most) || 1;
 }
 
-function lineMarks(rows, line, looks, top, { channels, facets }) {
-  const known = rows.filter(row => row.mean !== null);
-  const onPaths = known.filter(row => row.path !== null && row.path < top);
-  const at = { ...channels, stroke: line, z: line };
+/** Marks of one line: intervals, means, and the fit; `dx` keeps them from covering those of other lines. */
+function marksOfLine(rows, line, strokeDasharray, top, dx, channels) {
+  const at = { ...channels, stroke: line, z: line, dx };
   const ends = { y1: row => Math.max(row.low, 0), y2: row => Math.min(row.high, top) };
-  const dashed = { stroke: "currentColor", strokeDasharray: "5 4", strokeOpacity: 0.6 };
-  const cross = { symbol: "times", r: 4, stroke: "var(--invalid)", strokeWidth: 2 };
+  const interval = { ...channels, ...ends, dx, stroke: line, strokeWidth: 1.4, strokeOpacity: 0.75 };
+  const fitted = { y: row => Math.min(row.fitted, top), className: "fit", strokeDasharray: "2 4", strokeWidth: 1.2 };
+  const beyond = { y: top, text: () => "▲", fill: line, fontSize: 8, dx, dy: 4 };
   return [
-    Plot.ruleY(onPaths, Plot.selectFirst({ y: "path", z: "path", ...facets, className: "path", ...dashed })),
-    Plot.ruleX(known, {
-      ...channels,
-      ...ends,
-      filter: row => row.high !== null,
-      className: "interval",
-      stroke: line,
-      strokeWidth: 1.4,
-      strokeOpacity: 0.75,
-    }),
-    Plot.text(known, {
-      ...channels,
-      filter: row => row.high > top,
-      className: "beyond",
-      y: top,
-      text: () => "▲",
-      fill: line,
-      fontSize: 8,
-      dy: 4,
-    }),
-    ...LOOKS.map(([, strokeDasharray], look) => {
-      const alike = known.filter(row => looks(row) === look);
-      return Plot.line(alike, { ...at, y: "mean", strokeWidth: 2, strokeDasharray });
-    }),
+    Plot.ruleX(rows, { ...interval, filter: row => row.high !== null, className: "interval" }),
+    Plot.text(rows, { ...channels, ...beyond, filter: row => row.high > top, className: "beyond" }),
+    Plot.line(rows, { ...at, y: "mean", strokeWidth: 2, strokeDasharray }),
     Plot.line(
-      known.filter(row => row.fitted !== null),
-      { ...at, y: row => Math.min(row.fitted, top), className: "fit", strokeDasharray: "2 4", strokeWidth: 1.2 },
+      rows.filter(row => row.fitted !== null),
+      { ...at, ...fitted },
     ),
-    Plot.dot(rows, { ...channels, filter: row => row.mean === null, y: 0, className: "none", ...cross, ...LINKED }),
-    Plot.dot(known, {
+    Plot.dot(rows, {
       ...at,
       y: "mean",
       r: 4,
@@ -75,6 +56,27 @@ function lineMarks(rows, line, looks, top, { channels, facets }) {
       fill: row => (isDoubtful(row) ? "var(--card)" : line(row)),
       ...LINKED,
     }),
+  ];
+}
+
+/** @param {string[]} shown values of lines */
+function lineMarks(rows, shown, line, looks, top, { channels, facets }) {
+  const byLine = d3.group(
+    rows.filter(row => row.mean !== null),
+    line,
+  );
+  const onPaths = rows.filter(row => row.mean !== null && row.path !== null && row.path < top);
+  const dashed = { stroke: "currentColor", strokeDasharray: "5 4", strokeOpacity: 0.6 };
+  const cross = { symbol: "times", r: 4, stroke: "var(--invalid)", strokeWidth: 2 };
+  const apart = shown.length > MOST_APART ? 0 : APART;
+  return [
+    Plot.ruleY(onPaths, Plot.selectFirst({ y: "path", z: "path", ...facets, className: "path", ...dashed })),
+    ...shown.map((value, nth) => {
+      const [, dash] = LOOKS[looks.get(value)];
+      const dx = apart * (nth - (shown.length - 1) / 2);
+      return marksOfLine(byLine.get(value) ?? [], line, dash, top, dx, channels);
+    }),
+    Plot.dot(rows, { ...channels, filter: row => row.mean === null, y: 0, className: "none", ...cross, ...LINKED }),
     Plot.frame({ stroke: "var(--line)" }),
     tips(rows, { ...channels, y: row => row.mean ?? 0 }),
   ];
@@ -104,7 +106,7 @@ function drawLines(all, axesAt, room) {
     y: { label: "Gbit/s", domain: [0, top], nice: false, grid: true, ticks: 5 },
     color,
     symbol,
-    marks: lineMarks(rows, line, row => looks.get(line(row)), top, layout),
+    marks: lineMarks(rows, shown, line, looks, top, layout),
   };
   const isMixed = shown.length > COLOURS.length && !isOrdered;
   const legend =
