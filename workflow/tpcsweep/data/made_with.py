@@ -80,7 +80,7 @@ def setting_of_cells(summary: xr.Dataset, setting: str) -> dict[int, Mapping[str
 
 
 def hosts_of_data(summary: xr.Dataset) -> tuple[list[str], list[str]]:
-    """Return the recorded hosts that sent the data of cells of endpoints, and those that received them."""
+    """Return the recorded hosts that sent the data of cells of endpoints, and the receiving ones."""
     records = _records(summary)
     senders, receivers = (
         sorted({host for record in records for host in record.get(key) or ()})

@@ -110,7 +110,7 @@ def _of_the_sweep(summary: xr.Dataset) -> dict[str, str]:
 
 
 def _servers(summary: xr.Dataset) -> str:
-    """Return what the servers of endpoints call themselves, which need not contain their release."""
+    """Return the names by which the servers of endpoints answer; these may lack the release."""
     return "; ".join(
         f"{role} {', '.join(name if re.search('[0-9]', name) else f'{name} (tells no release)' for name in names)}"
         for role, names in endpoint_servers(summary).items()

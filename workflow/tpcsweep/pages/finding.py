@@ -22,7 +22,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Sentence:
-    topic: str  # what it is about, in a few words
+    topic: str  # a few words
     text: str  # lines, if it has several
     settings: tuple[int, ...]
     """Indices in the flattened grid, without repetitions, of the settings that it describes."""

@@ -374,7 +374,7 @@ def _gap(changes: Sequence[Change]) -> float:
 
 
 def _hardly(cells: Cells) -> Iterator[Sentence]:
-    """Name limits that took little time of every setting, and what would relieve them but was not varied.
+    """Name limits that took little time of every setting, and the remedies of these that were not varied.
 
     Where causes are not visible, nobody knows that.
     """

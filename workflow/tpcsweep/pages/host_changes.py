@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the values of a setting of hosts change in the recorded states of these; pure functions."""
+"""Recorded states that the values of a setting of hosts change; pure functions."""
 
 from collections.abc import Mapping
 
@@ -33,7 +33,7 @@ def state_words(key: str) -> str:
 
 
 def with_texts(states: States, before: str, after: str) -> str:
-    """Describe what a value changes against another one, with both texts of each state; "" if nothing differs."""
+    """Describe the states that differ between two values, with both texts of each; "" if nothing differs."""
     named = [
         f"{name} from {texts.get(before) or 'nothing recorded'} to {texts.get(after) or 'nothing recorded'}"
         for name, texts in _changed(states, before, after).items()

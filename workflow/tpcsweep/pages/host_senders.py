@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of sending hosts saw in settings whose limit is not known; pure functions.
+"""Data under way, windows and losses by the kernels of sending hosts, where no limit is known; pure functions.
 
-Hosts are read once a second, and connections may be shorter: what their counters had after the last reading is lost.
+Hosts are read once a second, and connections may be shorter: their counts after the last reading are lost.
 The rate of a busy connection is therefore known, and the time with data under way is throughput over that rate.
 """
 
@@ -62,7 +62,7 @@ class HostSenders(NamedTuple):
 
 
 def host_senders(settings: xr.Dataset, limits: NDArray[Any]) -> HostSenders:
-    """Return what is known of settings from `data.repetitions.settings_of`, which have these limits."""
+    """Return the shares of settings from `data.repetitions.settings_of`, which have these limits."""
     rates = settings["throughput"]
     if not settings.keys() >= {*_FIGURES}:
         return HostSenders(*(np.full(rates.size, np.nan) for _ in HostSenders._fields))

@@ -52,7 +52,7 @@ class SettingState(TypedDict):
     at_the_end: str  # how the last deployment left the hosts, in a sentence; "" if all did the same
     others: list[LeftState]
     values: list[ValueState]
-    changes: list[str]  # what each value but the first changes in recorded states, in a sentence
+    changes: list[str]  # recorded states that each value but the first changes, in a sentence
     states: list[tuple[str, list[str]]]  # recorded ones of hosts that differ, with their texts at each value
 
 

@@ -94,7 +94,7 @@ def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
         values = (f" All cells with {value} are among them{why}." for value, why in _lost_values(summary))
         whole = _lost_links(summary) if is_mesh(summary) else "".join(values)
         which = inside & (status != STATUS.index("ok"))
-        # A dataset that is made beside a run has the attribute.
+        # A dataset of a run under way has the attribute.
         state = "the run may go on" if summary.attrs.get("partial") else "the run was stopped before them"
         why = _UNRECORDED.format(state) if _without_record(summary).any() else ""
         text = f"{inside.sum()} cells: {numbers}.{whole}{why}"
