@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import SHARES
+from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import grid_cells
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.remedies import Remedies
@@ -83,3 +84,17 @@ def test_the_highest_throughput_is_named_beside_the_settings_that_fill_the_path(
     text = findings(summary)[0].text
     assert text.startswith("The highest throughput is 0.2 Gbit/s (")
     assert "6 of 12 settings fill the path: they reach 95 % of its bandwidth or more." in text
+
+
+def answer_of(summary: xr.Dataset) -> str:
+    settings = settings_of(summary)
+    cells = grid_cells(settings)
+    return answer(settings, cells, Remedies(cells))
+
+
+def test_the_answer_names_the_limits_of_the_other_settings() -> None:
+    summary = limited("between_files", -0.5)
+    assert "others" not in answer_of(summary)
+    summary["limit"][0], summary["limit"][1, 0, 0] = "window", "client"
+    assert answer_of(summary).startswith("Time between files limits 7 of 12 settings.")
+    assert answer_of(summary).endswith("Limits of the others: TCP's window (4), the client's CPU (1).")

@@ -126,8 +126,8 @@ SAME = {"restored": "as before"}
     [
         (
             [{"verified": "fq"} | SAME, {"verified": "fq"} | SAME],
-            "States verified after every cell: unchanged. restore runs after every deployment: tune old. "
-            "Hosts afterwards: restored; verify printed the same as before.",
+            "States verified after every cell: unchanged since they were applied. restore runs after every deployment: "
+            "tune old. Hosts afterwards: restored; verify printed the same as before.",
         ),
         (
             [{"verified": "fq"} | SAME, {"verified": "fq", "changed": "mq"}],
@@ -142,8 +142,9 @@ SAME = {"restored": "as before"}
         ),
         (
             [{"restored": "failed"}, {"verified": "fq"} | SAME],
-            "States verified in some deployments: unchanged. restore runs after every deployment: tune old. "
-            "Hosts afterwards: after the deployments of 2 cells: not restored, because restore failed;",
+            "States verified in some deployments: unchanged since they were applied. restore runs after every "
+            "deployment: tune old. Hosts afterwards: after the deployments of 2 cells: not restored, because restore "
+            "failed;",
         ),
         (
             [{"restored": "another state", "before": "mq 7\nmtu 9000", "after": "fq 8\nmtu 9000"}] * 2,

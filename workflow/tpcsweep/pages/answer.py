@@ -33,10 +33,12 @@ def answer(
     cells: Cells,
     remedies: Remedies,
     of_hosts: Sequence[RateOfHost | HostWindow | HostSenders] = (),
+    has_effects: bool = False,
 ) -> str:
-    """Return two sentences about cells without warnings, or "" if no limit of theirs is known.
+    """Return sentences about cells without warnings, or "" if no limit of theirs is known.
 
-    Others follow for the rate limits and windows of hosts that limit these cells.
+    They name the most frequent limit, the records of hosts about it, the best change unless the page has effects of
+    settings, and the other limits.
     """
     judged = cells.trusted & (cells.limit != "")
     below = judged & ~(cells.throughput >= _FILLED * cells.bandwidth) & (cells.limit != "bandwidth")
@@ -53,7 +55,17 @@ def answer(
     if not text:
         text = f"{capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}"
     known = filter(None, (of_host.in_settings(held) for of_host in of_hosts))
-    return " ".join([f"{text}.", *known, _change(limit, held, remedies)])
+    change = [] if has_effects and limit == HOST_RATE else [_change(limit, held, remedies)]
+    return " ".join([f"{text}.", *known, *change, *_others(limit, judged, cells)])
+
+
+def _others(limit: str, judged: Mask, cells: Cells) -> Iterator[str]:
+    """Yield a sentence with the other limits and their numbers of settings, if there are any."""
+    names, counts = np.unique(cells.limit[judged].astype(str), return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    named = [f"{NAMES[names[at]]} ({counts[at]})" for at in order if names[at] != limit]
+    if named:
+        yield f"Limits of the others: {', '.join(named)}."
 
 
 def _change(limit: str, held: Mask, remedies: Remedies) -> str:

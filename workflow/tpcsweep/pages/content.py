@@ -211,7 +211,7 @@ def _answers(
     found = [
         effects["headline"] if effects else "",
         " ".join(filter(None, of_mesh)),
-        answer(settings, cells, remedies, of_hosts) if enough(cells, settings) else "",
+        answer(settings, cells, remedies, of_hosts, effects is not None) if enough(cells, settings) else "",
     ]
     return [text for text in found if text]
 

@@ -2,7 +2,6 @@
 """The facts of a dataset that a page starts and ends with: origin, settings, state, and how it was measured."""
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from tpcsweep.data.labels import (
     is_mesh,
     outside_sweep,
 )
-from tpcsweep.data.made_with import endpoint_servers
 from tpcsweep.data.pair_rtts import rtts_of_pairs
 from tpcsweep.pages.cell_columns import doubtful
 from tpcsweep.pages.cell_links import cell_links
@@ -105,16 +103,7 @@ def _of_the_sweep(summary: xr.Dataset) -> dict[str, str]:
     return {
         "other settings": other_settings(summary),
         "order of blocks": _order_of_blocks(summary),
-        "servers": _servers(summary),
     }
-
-
-def _servers(summary: xr.Dataset) -> str:
-    """Return the names by which the servers of endpoints answer; these may lack the release."""
-    return "; ".join(
-        f"{role} {', '.join(name if re.search('[0-9]', name) else f'{name} (tells no release)' for name in names)}"
-        for role, names in endpoint_servers(summary).items()
-    )
 
 
 def _order_of_blocks(summary: xr.Dataset) -> str:

@@ -25,6 +25,7 @@ _FEWEST = 3  # repetitions of a setting
 _DEVIATIONS = 3.5
 _NORMAL = 1.4826  # standard deviation of a normal distribution over its median deviation
 _LEAST = 0.2  # share of the median below which a deviation is no news
+_ALIKE = 0.02  # share of the median up to which a throughput is as usual
 _MOST = 5  # repetitions with a line each
 _UNLIKE = 0.3  # difference of a share to that of the other repetitions from which it is named
 _SEEN: Mapping[str, str] = {
@@ -58,7 +59,9 @@ def outliers(summary: xr.Dataset) -> Iterator[Sentence]:
     counting = count_in_mean(summary).values
     lines = []
     for link, at in zip(cell_links(summary, found), zip(*np.nonzero(found), strict=True), strict=True):
-        rate = f"{short(float(rates.values[at]))} Gbit/s, the median is {short(float(medians[at]))}"
+        rate = "throughput as the others"
+        if deviations[at] > _ALIKE:
+            rate = f"{short(float(rates.values[at]))} Gbit/s, the median is {short(float(medians[at]))}"
         seen = [
             _load(words, float(summary[name].values[at]), float(usual[at]))
             for name, (usual, words) in loads.items()
@@ -66,8 +69,8 @@ def outliers(summary: xr.Dataset) -> Iterator[Sentence]:
         ]
         left_out = ["not in the mean"] if not counting[at] else []
         lines.append(f"{link.words}: {rate}{_brackets([*left_out, *seen])}")
-    more = f"; and {len(lines) - _MOST} more" if len(lines) > _MOST else ""
-    text = f"Unlike the other repetitions of its setting: {'; '.join(lines[:_MOST])}{more}."
+    more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
+    text = "\n".join(["Unlike the other repetitions of its setting:", *lines[:_MOST], *more])
     yield Sentence("unlike repetitions", text, places(found.any(axis=rates.get_axis_num(REPETITION)).ravel()))
 
 
@@ -101,7 +104,7 @@ def _of_siblings(figure: xr.DataArray, fewest: int = _FEWEST) -> NDArray[np.floa
 
 
 def _load(words: str, here: float, usual: float) -> str:
-    return f"{words.format(short(100 * here, 2))}, at the others {short(100 * usual, 2)} %"
+    return f"{words.format(short(100 * here, 2))}, {short(100 * usual, 2)} % in the median of the others"
 
 
 def _brackets(texts: Sequence[str]) -> str:

@@ -140,7 +140,8 @@ def _verified(records: Sequence[Mapping[str, str]], of_cells: Iterable[Mapping[s
         return "not verified: the testbed has no command for it"
     when = "verified after every cell" if all(known) else "verified in some deployments"
     changed = sum("changed" in record for record in of_cells)
-    return f"{when}: changed after {counted(changed, 'cell')}" if changed else f"{when}: unchanged"
+    found = f"changed after {counted(changed, 'cell')}" if changed else "unchanged since they were applied"
+    return f"{when}: {found}"
 
 
 def host_tables(summary: xr.Dataset) -> list[dict[str, Any]]:

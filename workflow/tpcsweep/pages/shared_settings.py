@@ -2,12 +2,13 @@
 """Settings that all cells of a dataset share, for one line of its page."""
 
 import math
+import re
 
 import numpy as np
 import xarray as xr
 
 from tpcsweep.data.labels import ENDPOINTS, axis_name
-from tpcsweep.data.made_with import hosts_of_data
+from tpcsweep.data.made_with import endpoint_servers, hosts_of_data
 from tpcsweep.data.pair_rtts import ends_text, pair_rtt_text
 from tpcsweep.pages.encryption import encryption_text
 from tpcsweep.sweeps.parameters import Parameters, name_text, value_text
@@ -46,7 +47,7 @@ def shared_settings(summary: xr.Dataset) -> list[str]:
         if name in summary.coords and summary[name].size == 1
     ]
     fixed = [text for text in fixed if text]
-    fixed += [text for text in (encryption_text(summary), _direction(summary)) if text]
+    fixed += [text for text in (encryption_text(summary), _servers(summary), _direction(summary)) if text]
     lengths = summary["duration"].values if "duration" in summary else np.array([])
     if not np.isfinite(lengths).any():
         return fixed
@@ -63,6 +64,17 @@ def varied_settings(summary: xr.Dataset) -> list[str]:
             short_list = known if len(values) <= _MOST_VALUES else f"{len(values)} values"
             texts.append(f"{axis_name(name)} {short_list}")
     return texts
+
+
+def _servers(summary: xr.Dataset) -> str:
+    """Return the names by which the servers of endpoints answer; these may lack the release."""
+    texts = {
+        role: ", ".join(name if re.search("[0-9]", name) else f"{name} (tells no release)" for name in names)
+        for role, names in endpoint_servers(summary).items()
+    }
+    if len(texts) == 2 and len({*texts.values()}) == 1:
+        return f"servers {texts['source']}"
+    return ", ".join(f"server of the {role} {text}" for role, text in texts.items())
 
 
 def _direction(summary: xr.Dataset) -> str:

@@ -139,7 +139,7 @@ def _lost_values(summary: xr.Dataset) -> Iterator[tuple[str, str]]:
     for name in names:
         others = [other for other in names if other != name]
         alive = ok.any(others).values
-        for index in np.flatnonzero(~alive) if name != REPETITION and alive.any() else ():
+        for index in np.flatnonzero(~alive) if alive.any() else ():
             messages = set(map(str, reasons.isel({name: index}).values.ravel())) - {""}
             value = value_text(str(name), summary[name].values[index])
             why = f": {messages.pop()}" if len(messages) == 1 else ""
