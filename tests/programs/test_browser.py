@@ -229,6 +229,9 @@ def test_a_finding_shows_all_of_its_settings_after_a_filter(results: Path) -> No
         outlined = visit.run("document.querySelectorAll('#picture .shown').length")
         assert outlined == visit.run(rows) == len(settings) < every
         assert visit.page.locator("#of-finding").is_visible()
+        visit.page.locator("[name='only.streams']").select_option(index=1)
+        assert not visit.page.locator("#of-finding").is_visible(), "a filter ends it"
+        button.click()
         button.click()
         assert "finding" not in visit.run("location.hash")
         assert visit.run(rows) == every

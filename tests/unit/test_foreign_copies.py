@@ -90,8 +90,8 @@ def counted(result: dict[str, Any]) -> float:
     return float(result["summary"]["throughput_average"] * result["summary"]["duration"] / 8e-9)
 
 
-SLOW = {"rate": 1024 * KIB}
-"""A door that needs 16 seconds for a file of 16 MiB, so that none is completed within the cell."""
+SLOW = {"rate": 640 * KIB}
+"""A door that needs 26 seconds for a file of 16 MiB, so that none is completed within the cell."""
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,9 @@ def test_markers_count_as_far_as_the_door_agrees(
     with foreign_door(**SLOW, **ways) as door:
         door.add("/test")
         with deployed(settings(door), tmp_path, pair="p", tool=tool, file_size=16 << 20) as (_, measure):
-            result = measure(Measurement(until="seconds", seconds=4))
+            result = measure(
+                Measurement(until="seconds", seconds=6)
+            )  # on a full machine the first marker is late
     if why:
         assert result["status"] == "failed"
         assert f"performance markers of {door.url}/test do not count" in result["message"]

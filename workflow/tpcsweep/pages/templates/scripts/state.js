@@ -43,9 +43,16 @@ function fillForms() {
   }
 }
 
-/** A choice in a form changes the part of the state with its name. An axis has one place. @param {Event} event */
+/**
+ * A choice in a form changes the part of the state with its name. An axis has one place, and a filter ends a finding.
+ * @param {Event} event
+ */
 function choose({ target }) {
-  const { name, value } = /** @type {HTMLSelectElement} */ (target);
+  const { name, value, form } = /** @type {HTMLSelectElement} */ (target);
+  if (form === find("filters")) {
+    go({ [name]: value, finding: null });
+    return;
+  }
   const other = PLACES.includes(name) && PLACES.find(place => place !== name && state[place] === value);
   if (!other || value === "none") go({ [name]: value });
   else if (other === "x" && state[name] === "none") go({ [name]: value, x: axes.find(({ key }) => key !== value).key });
