@@ -31,7 +31,7 @@ ANSWERS = {
     (0.3, 20): (0.15, 1, 2),
     (0.6, 5): (0.15, 1, 1),
 }
-"""Cores, origins and streams of the answer, by target in Gbit/s and RTT in ms; only 20 ms is between measured RTTs, and round."""
+"""Cores, origins and streams of the answer, by target in Gbit/s and RTT in ms; only 20 ms is between measured RTTs."""
 ASK = """([target, rtt]) => {
   const form = document.getElementById("plan");
   form.elements.target.value = target;

@@ -22,7 +22,7 @@ from tpcsweep.analysis.links import handing_over, matrix_plots
 from tpcsweep.analysis.links.crossed_effects import mixed_model
 from tpcsweep.analysis.links.headline import headline
 from tpcsweep.analysis.links.link_rates import mesh_of
-from tpcsweep.analysis.links.sentences import CRITERION, sentences
+from tpcsweep.analysis.links.sentences import CRITERION, FULL, sentences
 from tpcsweep.pages.making import make_page
 from tpcsweep.sweeps.problems import ConfigurationError
 
@@ -101,15 +101,15 @@ def test_a_statement_has_ratio_interval_and_limit() -> None:
     truth = meshes.truth(TWELVE, 3, receives={"S02": 0.4}, links={("S01", "S03"): 0.3}, site_spread=0.05)
     limit = np.full((12, 12), "bandwidth", object)
     limit[:, 1] = "cpu_destination"
-    site, link, method, *more = sentences(
-        meshes.found_in(meshes.measured(truth.logs, TWELVE, 3, limit=limit))
-    )
+    found = meshes.found_in(meshes.measured(truth.logs, TWELVE, 3, limit=limit))
+    site, link, method, *more = sentences(found)
     assert site.startswith("Site S02 receives 0.") and "times what the others receive (" in site
     assert site.endswith("over 11 links; the destination's CPU limits 11 of them.")
     assert (
         link.startswith("S01 → S03 alone is slow: ")
         and "; limit: the path's bandwidth. Both sites are as usual" in link
     )
+    assert sentences(found, full={("S01", "S03"), ("S01", "S04")})[1] == f"{link} {FULL}"
     assert method.startswith("Links scatter by about ") and method.endswith(CRITERION) and not more
     assert CRITERION.startswith("Slow: 0.8 times the others or less; fast: 1.25 times or more")
 

@@ -82,6 +82,11 @@ def test_links_with_a_warning_are_compared_and_the_page_says_so(mesh: Made) -> N
     }
     assert ("S01", "S02") in compared and ("S03", "S04") not in compared
     assert "links and goals use those with a warning." in finding_of(page, "carry a warning")
+    [doubted] = [found for found in page["doubted"] if "carry a warning" in found["text"]]
+    assert [link.words for link in doubted["links"]] == [
+        "source S01, destination S02",
+        "source S03, destination S04",
+    ]
     assert "cells with a warning count, invalid ones do not" in text_of(page["links"], "Links scatter")
 
 

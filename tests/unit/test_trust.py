@@ -92,3 +92,6 @@ def test_cells_of_a_loaded_machine_are_compared_with_the_other_repetitions() -> 
     )
     assert settings == (0, 3)
     assert not about(summary, "2 cells on a slow")
+    single = summary.isel(repetition=[0]).assign(machine_slowed=slowed.isel(repetition=[0]))
+    [(text, _)] = about(single, "1 cell on a slow")
+    assert text == "1 cell on a slow or full machine.", "nothing to compare it with"

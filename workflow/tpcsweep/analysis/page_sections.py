@@ -55,13 +55,15 @@ def links_section(_dataset: Path, summary: xr.Dataset) -> Section:
     """Return slow sites and links of a mesh, and nothing for other datasets or without the extra `models`."""
     if not is_mesh(summary) or missing_extras(["models"]):
         return {}
+    from tpcsweep.analysis.links.goals import links_on_full_machine
     from tpcsweep.analysis.links.headline import headline
     from tpcsweep.analysis.links.link_rates import mesh_of
     from tpcsweep.analysis.links.sentences import link_matrix, sentences, site_rows
     from tpcsweep.analysis.links.verdicts import mesh_effects
 
     found = mesh_effects(mesh_of(summary))
-    return {"links": Links(headline(found), sentences(found), site_rows(found), link_matrix(found))}
+    told = sentences(found, links_on_full_machine(summary))
+    return {"links": Links(headline(found), told, site_rows(found), link_matrix(found))}
 
 
 def goals_section(table: Path) -> Analysis:

@@ -28,7 +28,7 @@ from tpcsweep.data.repetitions import count_in_mean, settings_of
 from tpcsweep.data.variables import LIMITS, SHARES, SUMMARY, UNEXPLAINED, Variable
 from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import Cells, grid_cells, limits_of_cells
-from tpcsweep.pages.cell_links import cell_links
+from tpcsweep.pages.cell_links import CellLink, cell_links
 from tpcsweep.pages.contract import (
     Again,
     CellColumns,
@@ -151,6 +151,8 @@ def page_content(
     limits = with_host_rate(limits_of_cells(summary, settings), is_full.repeat(summary.sizes[REPETITION]))
     numbers = [*enumerate(findings(summary, gained, in_blocks), start=1)]
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
+    if goals and data["no_interval"]:
+        data["no_interval"] += "; goals take the noise of a typical cell"
     return {
         "about": dataset_facts(summary),
         "partial": str(summary.attrs.get("partial", "")),
@@ -164,8 +166,8 @@ def page_content(
             links,
             goals,
         ),
-        "findings": [_finding(found, number) for number, found in numbers if not found.of_trust],
-        "doubted": [_finding(found, number) for number, found in numbers if found.of_trust],
+        "findings": [_finding(summary, found, number) for number, found in numbers if not found.of_trust],
+        "doubted": [_finding(summary, found, number) for number, found in numbers if found.of_trust],
         "effects": effects,
         "settings": setting_states(summary),
         "doubts": _doubts(summary),
@@ -186,15 +188,25 @@ def page_content(
     }
 
 
-def _finding(found: Sentence, number: int) -> dict[str, Any]:
+def _finding(summary: xr.Dataset, found: Sentence, number: int) -> dict[str, Any]:
     """Return a finding for the page; the `number` of its button is a part of addresses."""
     return {
         "number": number,
         "topic": capital(found.topic),
         "text": found.text,
         "settings": list(found.settings),
+        # A text of several lines names them.
+        "links": _links_of(summary, found.settings) if found.of_trust and "\n" not in found.text else [],
         "changes": [_change(change) for change in found.changes],
     }
+
+
+def _links_of(summary: xr.Dataset, settings: Sequence[int]) -> list[CellLink]:
+    """Return links to some settings, or none if they are very many."""
+    first = summary.isel({REPETITION: [0]})
+    shape = first["throughput"].shape
+    which = np.isin(np.arange(first["throughput"].size).reshape(shape), settings)
+    return cell_links(first, which) if len(settings) <= _MOST_LISTED else []
 
 
 def _answers(

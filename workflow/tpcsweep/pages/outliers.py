@@ -79,15 +79,14 @@ def on_a_loaded_machine(summary: xr.Dataset) -> Iterator[Sentence]:
     loaded = slowed_cells(summary) | cells_on_full_machine(summary)
     rates = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
     ratios = (rates.values / np.where((usual := _of_siblings(rates, fewest=2)) > 0, usual, np.nan))[loaded]
-    known = ratios[np.isfinite(ratios)]
-    if known.size:
+    if not loaded.any():
+        return
+    text = f"{counted(int(loaded.sum()), 'cell')} on a slow or full machine"
+    if (known := ratios[np.isfinite(ratios)]).size:
         ends = between(float(known.min()), float(known.max()))
-        text = (
-            f"{counted(int(loaded.sum()), 'cell')} on a slow or full machine: throughput is {ends} times the median of "
-            "the other repetitions."
-        )
-        which = summary["throughput"].copy(data=loaded).any(REPETITION)
-        yield Sentence("load of the machine", text, places(which.values.ravel()))
+        text += f": throughput is {ends} times the median of the other repetitions"
+    which = summary["throughput"].copy(data=loaded).any(REPETITION)
+    yield Sentence("load of the machine", f"{text}.", places(which.values.ravel()))
 
 
 def _of_siblings(figure: xr.DataArray, fewest: int = _FEWEST) -> NDArray[np.float64]:

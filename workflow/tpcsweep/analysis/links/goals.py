@@ -82,7 +82,7 @@ def judge_goals(summary: xr.Dataset, goals: Sequence[Goal]) -> list[GoalResult]:
         reason = WAITED_LABEL if has_waited else "no usable measurement"
         return GoalResult(goal, "not decided", reason=reason)
 
-    full = _links_on_full_machine(summary)
+    full = links_on_full_machine(summary)
 
     def result(goal: Goal) -> GoalResult:
         found = results.get(goal) or unknown(goal)
@@ -92,7 +92,7 @@ def judge_goals(summary: xr.Dataset, goals: Sequence[Goal]) -> list[GoalResult]:
     return [result(goal) for goal in goals]
 
 
-def _links_on_full_machine(summary: xr.Dataset) -> set[tuple[str, str]]:
+def links_on_full_machine(summary: xr.Dataset) -> set[tuple[str, str]]:
     full = (summary["status"] == STATUS.index("ok")) & cells_on_full_machine(summary)
     links = full.any([name for name in full.dims if name not in LINK]).transpose(*LINK)
     sources, destinations = (links[name].values.astype(str).tolist() for name in LINK)

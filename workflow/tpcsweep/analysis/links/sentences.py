@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sentences about slow and fast sites and links of a mesh; pure functions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -22,19 +22,28 @@ ASSUMED = "no interval of its own: noise of a typical cell"
 _OTHERS = {"sends": "send", "receives": "receive"}
 
 
-def sentences(found: MeshEffects) -> list[str]:
-    """Return statements about a mesh, most important first: slow sites and links, fast ones, and the unknown."""
-    named = [*_named(found, ("slow", "window"), "slow link"), *_named(found, ("fast",), "fast link")]
+def sentences(found: MeshEffects, full: Collection[tuple[str, str]] = ()) -> list[str]:
+    """Return statements about a mesh, most important first: slow sites and links, fast ones, and the unknown.
+
+    `full` are the sources and destinations of links that were measured on a full machine.
+    """
+    slow = _named(found, ("slow", "window"), "slow link", full)
+    named = [*slow, *_named(found, ("fast",), "fast link", full)]
     nothing = [] if named or not _compared(found) else [_nothing(found)]
     return [*named, *nothing, *_method(found), *_unknown(found)]
 
 
-def _named(found: MeshEffects, verdicts: Sequence[str], noun: str) -> list[str]:
+def _named(
+    found: MeshEffects, verdicts: Sequence[str], noun: str, full: Collection[tuple[str, str]]
+) -> list[str]:
     sites = [_site(site, found) for site in found.sites if site.verdict in verdicts]
     events = slow_times(found) if "slow" in verdicts else []
     together = [link for event in events for link in event.links]
     links = [link for link in found.links if link.verdict in verdicts and link not in together]
-    texts = [_link(link, confounded(link, found)) for link in sorted(links, key=distance)]
+    texts = [
+        _link(link, confounded(link, found)) + f" {FULL}" * ((link.source, link.destination) in full)
+        for link in sorted(links, key=distance)
+    ]
     return [*sites, *(_event(event) for event in events), *_shortened(texts, noun)]
 
 
@@ -198,6 +207,7 @@ def which_is(verdict: str, sites: list[str]) -> str:
     return f"is {verdict}, {' or '.join(sites)} or the path" if sites else f"alone is {verdict}"
 
 
+FULL = "Its cell was measured on a full machine: measure it again first."
 LOOK = "Both sites are as usual elsewhere: look at the path between them, such as its route, a shaper or a firewall."
 CRITERION = (
     f"Slow: {short(SLOW)} times the others or less; fast: {short(FAST)} times or more; both beyond chance."
