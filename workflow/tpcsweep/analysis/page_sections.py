@@ -62,8 +62,8 @@ def links_section(_dataset: Path, summary: xr.Dataset) -> Section:
     from tpcsweep.analysis.links.verdicts import mesh_effects
 
     found = mesh_effects(mesh_of(summary))
-    told = sentences(found, links_on_full_machine(summary))
-    return {"links": Links(headline(found), told, site_rows(found), link_matrix(found))}
+    texts = sentences(found, links_on_full_machine(summary))
+    return {"links": Links(headline(found), texts, site_rows(found), link_matrix(found))}
 
 
 def goals_section(table: Path) -> Analysis:
