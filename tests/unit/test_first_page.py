@@ -118,12 +118,8 @@ def test_limits_are_named_with_their_region_and_remedy(summary: xr.Dataset) -> N
     summary["limit"].loc[{"cores": 1.0, "streams": [2, 4]}] = "cpu_destination"
     told = [found.text for found in findings(summary)]
     cpu = "The destination's CPU limits every setting with 1 core and 2 streams or more (4 settings)."
-    assert any(
-        text.startswith(
-            f"{cpu}\nMeasured gain: more cores at the destination (2 instead of 1, on both sides), "
-        )
-        for text in told
-    )
+    gain = "Measured gain: more cores at the destination (2 instead of 1, on both sides), "
+    assert any(text.startswith(f"{cpu}\n{gain}") for text in told)
     window = "TCP's window limits 8 of 12 settings, among them all 6 with 2 cores."
     assert any(text.startswith(window) for text in told)
 
@@ -362,10 +358,8 @@ def test_an_axis_value_without_a_measured_cell_is_named_with_its_reason(
 def test_a_page_without_measured_cells_says_so(folded: Folded, summary: xr.Dataset) -> None:
     summary["status"][:] = 0
     summary["throughput"][:] = np.nan
-    assert [found.text for found in findings(summary)] == [
-        "12 cells: 12 were not measured. Nothing is recorded of cells that were not measured: the run was stopped "
-        "before them."
-    ]
+    [found] = findings(summary)
+    assert found.text.startswith("12 cells: 12 were not measured. Nothing is recorded")
     assert "not measured" in shown(folded, summary).get_text()
 
 

@@ -56,7 +56,8 @@ class Effect:
             where, pairs = self.where, counted(self.pairs, "block")
         words = " ".join(filter(None, (short(self.ratio), "times", where, self.step)))
         inside = ", ".join(filter(None, (interval, pairs)))
-        return f"{words} ({'; '.join(filter(None, (inside, self.at_rtts * self.gain)))})"
+        at_rtts = self.at_rtts if self.gain else ""
+        return f"{words} ({'; '.join(filter(None, (inside, at_rtts)))})"
 
 
 @dataclass(frozen=True)

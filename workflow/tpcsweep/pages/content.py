@@ -85,6 +85,7 @@ from tpcsweep.pages.remedies import Remedies
 from tpcsweep.pages.series import as_texts, cell_series, distinct, first_transfers, missing_interval, numbered
 from tpcsweep.pages.setting_states import host_tables, setting_states
 from tpcsweep.pages.table_controls import columns, filters
+from tpcsweep.pages.trust import WIDE_INTERVAL
 from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.study import log_folder
 from tpcsweep.sweeps.sweep import REPETITION, cell_paths
@@ -247,6 +248,7 @@ def _page_data(
         "start": {"view": next(iter(views)), **first_places(summary, varied)},
         "interval": _interval_head(summary),
         "no_interval": missing_interval(summary),
+        "wide": WIDE_INTERVAL,
         "scatter": _SCATTER_OF_SPREADS if summary.attrs["testbed_kind"] == SIMULATED else _SCATTER,
         "states": [*_STATES],
         "warned": "in no finding; Links and Goals use it" if links else "in no finding",

@@ -267,6 +267,7 @@ class PageData(TypedDict):
     start: dict[str, str]  # the view, and the axes of the places x, y and columns, of a page without choices
     interval: str  # what the ends of a throughput are, for the head of a column
     no_interval: str  # why a cell has none, or ""
+    wide: float  # half-width over the mean from which an interval is wide
     scatter: str  # scatter that the interval of a mean contains, in a sentence
     states: list[str]  # of cells and settings; the last one is that of a setting outside of the sweep
     warned: str  # which sections use settings with a warning

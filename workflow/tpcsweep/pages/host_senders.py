@@ -52,7 +52,7 @@ class HostSenders(NamedTuple):
             (self.stopped[known] >= _STOPPED, "full windows"),
             (self.resent[known] >= _RESENT, "losses"),
         ]
-        found = [words for which, words in causes if which.any()]
+        found = [words + " in some" * (not which.all()) for which, words in causes if which.any()]
         left = "slow start of each connection, pacing, or a limit on the way"
         cause = f"This points to {' or '.join(found)}" if found else f"What is left is {left}"
         return (

@@ -4,7 +4,6 @@
 const FONT = { fontSize: "12px" };
 const LETTER = 7; // px, width of a letter of labels
 const SEVERAL = 20; // values of an axis beyond which its ticks and the numbers of its cells are thinned out
-const WIDE_INTERVAL = 0.25; // half-width over the mean of settings that are drawn pale
 
 function isDark() {
   return matchMedia("(prefers-color-scheme: dark)").matches;

@@ -39,7 +39,7 @@ function halfWidth(row) {
 }
 
 function isPale(row) {
-  return halfWidth(row) > WIDE_INTERVAL;
+  return halfWidth(row) > data.wide;
 }
 
 /** Lines of text in a field: letter of the limit and number, and the half-width of the interval. */
