@@ -254,8 +254,11 @@ def test_a_path_that_is_full_at_times_is_no_full_path() -> None:
     for limit, share in shares.items():
         summary[f"share_{limit}"] = xr.zeros_like(summary["throughput"]) + np.array(share)[:, None]
     [found] = [found for found in findings(summary) if "bandwidth limits" in found.text]
-    assert "limits every setting with 4 streams or more (2 settings), for 96 % of their time" in found.text
-    rest = "In 2 further settings with this limit, below 90 % of its bandwidth, the path was full for 40 to 50 % of"
+    assert found.text.startswith(
+        "The path's bandwidth limits 4 of 4 settings. It is filled to 90 % or more in every"
+    )
+    assert "every setting with 4 streams or more (2 settings), for 96 % of their time" in found.text
+    rest = "In 2 other settings with this limit, below 90 % of its bandwidth, the path was full for 40 to 50 % of"
     assert f"{rest} the time; the second limit is time between files (2)." in found.text
     assert "Measured gain: more streams, 1.96 times in these settings" in found.text
     summary["throughput"][:] = 5.0

@@ -8,6 +8,7 @@ from tpcsweep.data.variables import NOT_VISIBLE
 from tpcsweep.pages.host_senders import host_senders
 
 HIDDEN = np.array([NOT_VISIBLE] * 2)
+NO_GAIN = np.full(2, np.nan)  # of more streams
 RTT, IN_FLIGHT = 20.0, 250_000.0  # of a busy connection: 0.1 Gbit/s
 
 
@@ -21,7 +22,7 @@ def settings(rates: list[float], **figures: float) -> xr.Dataset:
 
 def test_the_time_with_data_under_way_is_throughput_over_the_rate_of_busy_connections() -> None:
     """Connections that end between two readings lose what they counted since, in bytes and in time alike."""
-    found = host_senders(settings([0.04, 0.8]), HIDDEN)
+    found = host_senders(settings([0.04, 0.8]), HIDDEN, NO_GAIN)
     assert found.under_way.tolist() == pytest.approx([0.4, 1.0])
     first, second = found.lines()
     assert first.startswith("By the record of hosts data was under way for 40 % of the streams' time")
@@ -41,12 +42,20 @@ def test_the_time_with_data_under_way_is_throughput_over_the_rate_of_busy_connec
     ],
 )
 def test_windows_and_losses_are_causes(figures: dict[str, float], cause: str) -> None:
-    _, line = host_senders(settings([0.1, 0.8], **figures), HIDDEN).lines()
+    _, line = host_senders(settings([0.1, 0.8], **figures), HIDDEN, NO_GAIN).lines()
     assert line.endswith(f"This points to {cause}.")
 
 
+def test_a_way_that_carries_more_streams_is_not_full() -> None:
+    senders = host_senders(settings([0.1, 0.8]), HIDDEN, np.array([8.0, np.nan]))
+    one, eight = senders.lines()
+    assert "More streams reach 8 times as much over the same hosts and path, so these are not full" in one
+    assert one.endswith("what is left is slow start or pacing of each connection.")
+    assert eight.endswith("or a limit on the way.") and senders.in_settings(np.ones(2, bool)).endswith("way.")
+
+
 def test_a_known_limit_or_no_record_says_nothing() -> None:
-    known = host_senders(settings([0.1, 0.1]), np.array(["window", "bandwidth"]))
-    bare = host_senders(settings([0.1, 0.1])[["throughput"]], HIDDEN)
-    unread = host_senders(settings([0.1, 0.1], host_in_flight=np.nan), HIDDEN)
+    known = host_senders(settings([0.1, 0.1]), np.array(["window", "bandwidth"]), NO_GAIN)
+    bare = host_senders(settings([0.1, 0.1])[["throughput"]], HIDDEN, NO_GAIN)
+    unread = host_senders(settings([0.1, 0.1], host_in_flight=np.nan), HIDDEN, NO_GAIN)
     assert known.lines() == bare.lines() == unread.lines() == ["", ""]

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from tpcsweep.analysis.links import goals
 from tpcsweep.analysis.links.sentences import ASSUMED, site_rows
-from tpcsweep.analysis.page_sections import links_section
+from tpcsweep.analysis.page_sections import links_section, models_section
 from tpcsweep.data import opening
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.labels import SIMULATED, TRANSFERS_GROUP, flag_masks
@@ -84,8 +84,8 @@ def test_links_with_a_warning_are_compared_and_the_page_says_so(mesh: Made) -> N
     assert "links and goals use those with a warning." in finding_of(page, "carry a warning")
     [doubted] = [found for found in page["doubted"] if "carry a warning" in found["text"]]
     assert [link.words for link in doubted["links"]] == [
-        "source S01, destination S02",
-        "source S03, destination S04",
+        "S01 → S02",
+        "S03 → S04",
     ]
     assert "cells with a warning count, invalid ones do not" in text_of(page["links"], "Links scatter")
 
@@ -129,10 +129,27 @@ def test_links_without_a_measurement_have_their_reasons_by_site(mesh: Made) -> N
     mesh.summary["message"] = message
     assert finding_of(content(mesh), "not measured").split("\n") == [
         "30 cells: 1 failed and 18 were not measured.",
-        "Site S05, 10 links: site S05 is left out: bad certificate.",
-        "Site S06, 8 links: connection refused.",
+        "Site S05 (10 links): site S05 is left out: bad certificate.",
+        "Site S06 (8 links): connection refused.",
         "S02 → S01: disk full.",
     ]
+
+
+def test_the_page_opens_the_link_that_is_slow_although_its_sites_are_not(tmp_path: Path) -> None:
+    truth = meshes.truth(SITES, 3, links={("S02", "S05"): 0.2}, site_spread=0.0, pair_spread=0.02)
+    file = meshes.folded(tmp_path, meshes.measured(truth.logs, SITES, 3))
+    slow = Made(*(opening.load(file, group) for group in (None, "samples", TRANSFERS_GROUP)))
+    assert content(slow)["data"]["start"]["cell"] == "S02,S05,4", "at its fastest setting"
+
+
+def test_a_page_of_which_no_site_and_link_is_slow_opens_a_fast_one(mesh: Made) -> None:
+    assert "cell" not in content(mesh)["data"]["start"]
+
+
+def test_no_formula_follows_from_one_setting_of_each_link(mesh: Made, tmp_path: Path) -> None:
+    assert models_section(tmp_path / "dataset.nc", mesh.summary) == {}
+    several = meshes.measured(meshes.truth(SITES, 3).logs, SITES, 3)
+    assert models_section(tmp_path / "dataset.nc", several) == {"forecast": None}, "its fits are not there"
 
 
 def test_an_interval_that_is_not_the_cells_own_says_so(mesh: Made) -> None:
@@ -207,7 +224,7 @@ def test_links_that_a_full_machine_measured_are_listed(mesh: Made) -> None:
     mesh.summary["machine_cpu"].loc[{"source": "S01", "destination": "S02"}] = 0.99
     [(words, links)] = dataset_facts(mesh.summary)["disturbed"]
     assert words == "Cells on the full measuring machine"
-    assert [link.words for link in links] == ["source S01, destination S02"]
+    assert [link.words for link in links] == ["S01 → S02"]
 
 
 def test_goals_name_the_full_machine_where_a_link_does_not_reach_them(mesh: Made) -> None:
@@ -218,7 +235,7 @@ def test_goals_name_the_full_machine_where_a_link_does_not_reach_them(mesh: Made
     results = goals.judge_goals(mesh.summary, [Goal(*link, 1) for link in links])
     verdicts = [row[goals.HEADS.index("verdict")] for row in goals.texts(results)]
     assert verdicts == ["not reached, on a full measuring machine", "reached", "not reached"]
-    words = "full in cells of 1 link that did not reach a goal, so that their rates may be its own."
+    words = "Measured on a full machine, so that its rate may be the machine's own: S01 → S02."
     assert goals.in_a_sentence(results).endswith(words)
     results = goals.judge_goals(mesh.summary.drop_vars("machine_cpu"), [Goal(*link, 1) for link in links])
     assert "full" not in goals.in_a_sentence(results)

@@ -19,7 +19,9 @@ from tpcsweep.data.places import DATASET, GOALS
 from tpcsweep.pages.content import Links
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.making import Analysis, Section
+from tpcsweep.sweeps.parameters import LINK
 from tpcsweep.sweeps.problems import ConfigurationError
+from tpcsweep.sweeps.sweep import REPETITION
 
 if TYPE_CHECKING:
     from tpcsweep.analysis.block_effects import BlockEffects
@@ -40,9 +42,11 @@ def claims_section(dataset: Path, summary: xr.Dataset) -> Section:
 def models_section(dataset: Path, summary: xr.Dataset) -> Section:
     """Return the fitted models and plans of a dataset whose fits are next to it, and nothing for other datasets.
 
-    Without the extra `models` a page has none.
+    A page has none without the extra `models`, and for a mesh of which nothing but the links was varied: no formula
+    follows from one setting of each.
     """
-    if missing_extras(["models"]):
+    varied = {str(name) for name, size in summary["throughput"].sizes.items() if size > 1} - {REPETITION}
+    if missing_extras(["models"]) or (is_mesh(summary) and varied <= set(LINK)):
         return {}
     from tpcsweep.analysis.models.saved_fits import current
     from tpcsweep.analysis.plans.forecast import forecast
@@ -56,14 +60,14 @@ def links_section(_dataset: Path, summary: xr.Dataset) -> Section:
     if not is_mesh(summary) or missing_extras(["models"]):
         return {}
     from tpcsweep.analysis.links.goals import links_on_full_machine
-    from tpcsweep.analysis.links.headline import headline
+    from tpcsweep.analysis.links.headline import headline, slowest
     from tpcsweep.analysis.links.link_rates import mesh_of
     from tpcsweep.analysis.links.sentences import link_matrix, sentences, site_rows
     from tpcsweep.analysis.links.verdicts import mesh_effects
 
     found = mesh_effects(mesh_of(summary))
     texts = sentences(found, links_on_full_machine(summary))
-    return {"links": Links(headline(found), texts, site_rows(found), link_matrix(found))}
+    return {"links": Links(headline(found), texts, site_rows(found), link_matrix(found), slowest(found))}
 
 
 def goals_section(table: Path) -> Analysis:

@@ -30,7 +30,7 @@ def by_site(lost: Sequence[LostLink]) -> Iterator[tuple[str, list[LostLink]]]:
         [(site, _)] = Counter(site for link in left for site in sorted(link.sites)).most_common(1)
         names = list(dict.fromkeys(link.name for link in left if site in link.sites))
         group = [link for link in left if link.name in names]
-        yield f"site {site}, {len(names)} links" if len(names) > 1 else names[0], group
+        yield f"site {site} ({len(names)} links)" if len(names) > 1 else names[0], group
         left = [link for link in left if link.name not in names]
 
 

@@ -136,6 +136,16 @@ def to_best(cells: Cells, axis: str) -> AxisChanges:
     )
 
 
+def gains_of_more(cells: Cells, axis: str) -> Floats:
+    """Return how many times as much each setting reaches at a larger value of an axis; NaN without a clear gain."""
+    if axis not in cells.several():
+        return np.full(cells.throughput.size, np.nan)
+    best = to_best(cells, axis)
+    error = normal_quantile((1 - CONFIDENCE) / 2) * np.hypot(best.error, SCATTER_OF_PAIRS)
+    is_clear = (best.to > cells.places[axis]) & (best.log_ratio > error)
+    return np.where(is_clear, np.exp(best.log_ratio), np.nan)
+
+
 def doublings_of(values: Sequence[object]) -> Floats:
     """Return logarithms to base 2; NaN for words, and for values without a ratio to others such as 0."""
     numbers = np.array([np.nan if isinstance(value, str) else value for value in values], float)

@@ -8,13 +8,21 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.sweeps.parameters import name_text, value_text
+from tpcsweep.sweeps.parameters import LINK, link_text, name_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 
 class CellLink(NamedTuple):
     words: str
-    href: str
+    address: str
+    """Its setting: values of the axes, separated by commas."""
+    repetition: str
+    """"" of a dataset with a single one."""
+
+    @property
+    def href(self) -> str:
+        repetition = f"&repetition={quote(self.repetition)}" if self.repetition else ""
+        return f"#cell={quote(self.address, safe=',')}{repetition}"
 
 
 def cell_links(summary: xr.Dataset, which: NDArray[np.bool_]) -> list[CellLink]:
@@ -30,7 +38,9 @@ def cell_links(summary: xr.Dataset, which: NDArray[np.bool_]) -> list[CellLink]:
 def _cell_link(summary: xr.Dataset, place: dict[str, int], several: list[str]) -> CellLink:
     texts = {name: value_text(name, summary[name].values[place[name]]) for name in (*several, REPETITION)}
     repeated = summary.sizes[REPETITION] > 1
+    link = set(LINK) <= texts.keys()
+    words = [link_text(*(texts[name] for name in LINK))] if link else []
     named = [*several, *([REPETITION] if repeated else [])]
-    address = quote(",".join(texts[name] for name in several), safe=",")
-    words = ", ".join(f"{name_text(name)} {texts[name]}" for name in named)
-    return CellLink(words, f"#cell={address}" + f"&repetition={quote(texts[REPETITION])}" * repeated)
+    words += [f"{name_text(name)} {texts[name]}" for name in named if not (link and name in LINK)]
+    address = ",".join(texts[name] for name in several)
+    return CellLink(", ".join(words), address, texts[REPETITION] if repeated else "")

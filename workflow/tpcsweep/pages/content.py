@@ -27,6 +27,7 @@ from tpcsweep.data.labels import (
 from tpcsweep.data.repetitions import count_in_mean, settings_of
 from tpcsweep.data.variables import LIMITS, SHARES, SUMMARY, UNEXPLAINED, Variable
 from tpcsweep.pages.answer import answer
+from tpcsweep.pages.axis_changes import gains_of_more
 from tpcsweep.pages.cell_columns import Cells, grid_cells, limits_of_cells
 from tpcsweep.pages.cell_links import CellLink, cell_links
 from tpcsweep.pages.contract import (
@@ -116,6 +117,8 @@ class Links(NamedTuple):
     sentences: Sequence[str]
     sites: Sequence[SiteRow]
     matrix: LinkMatrix
+    slowest: tuple[str, str] | None
+    """Source and destination of the link that is slow although its sites are not, or None."""
 
 
 def page_content(
@@ -152,6 +155,7 @@ def page_content(
     limits = with_host_rate(limits_of_cells(summary, settings), is_full.repeat(summary.sizes[REPETITION]))
     numbers = [*enumerate(findings(summary, gained, in_blocks), start=1)]
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
+    data["start"] |= _opened(summary, settings["throughput"], links)
     if goals and data["no_interval"]:
         data["no_interval"] += "; goals take the noise of a typical cell"
     return {
@@ -162,7 +166,7 @@ def page_content(
             settings,
             cells,
             remedies,
-            [*rates, *windows, host_senders(settings, cells.limit)],
+            [*rates, *windows, host_senders(settings, cells.limit, gains_of_more(cells, "streams"))],
             effects,
             links,
             goals,
@@ -208,6 +212,19 @@ def _links_of(summary: xr.Dataset, settings: Sequence[int]) -> list[CellLink]:
     shape = first["throughput"].shape
     which = np.isin(np.arange(first["throughput"].size).reshape(shape), settings)
     return cell_links(first, which) if len(settings) <= _MOST_LISTED else []
+
+
+def _opened(summary: xr.Dataset, rates: xr.DataArray, links: Links | None) -> dict[str, str]:
+    """Return the setting that the page of a mesh opens, the fastest one of its slow link, or nothing.
+
+    `rates` are means of settings, Gbit/s.
+    """
+    if links is None or links.slowest is None:
+        return {}
+    source, destination = links.slowest
+    of_link = rates.where((rates["source"] == source) & (rates["destination"] == destination))
+    [link] = _links_of(summary, [int(np.nanargmax(of_link.transpose(*rates.dims).values))])
+    return {"cell": link.address}
 
 
 def _answers(
@@ -414,7 +431,7 @@ def _points(
     of_hosts = (
         lines_of_settings(rates, cells.limit),
         window_lines(windows, mean.size),
-        host_senders(settings, cells.limit).lines(),
+        host_senders(settings, cells.limit, gains_of_more(cells, "streams")).lines(),
         remedies.of_settings(),
     )
     full = fills_some(rates, mean.size).tolist()

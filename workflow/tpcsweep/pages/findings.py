@@ -21,7 +21,7 @@ from tpcsweep.data.redirectors import redirector_words
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import NOT_VISIBLE, REMEDIES, UNEXPLAINED, alternatives
-from tpcsweep.pages.axis_changes import SCATTER_OF_PAIRS, doublings_of
+from tpcsweep.pages.axis_changes import SCATTER_OF_PAIRS, doublings_of, gains_of_more
 from tpcsweep.pages.cell_columns import FULL, Cells, grid_cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.finding import Change, Sentence, places
@@ -67,7 +67,13 @@ def findings(
             Remedies(cells, gains, effects, host_changes(summary)),
             host_windows(summary, rates),
         )
-        limits = _limits(cells, remedies, windows, rates, host_senders(settings, cells.limit))
+        limits = _limits(
+            cells,
+            remedies,
+            windows,
+            rates,
+            host_senders(settings, cells.limit, gains_of_more(cells, "streams")),
+        )
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
         about += [*_hardly(cells), *_cpu_costs(settings, cells)]
     return [*about, *_host_rates(rates), *doubts(summary, cells, bool(effects))]
@@ -163,8 +169,11 @@ def _limits(
         whole, partial = held & ~cells.partial, held & cells.partial
         texts = []
         if whole.any():
-            region = _region(whole, judged, cells)
-            texts.append(f"{capital(NAMES[limit])} limits {region}{_time(whole, limit, cells)}.")
+            where = f"{_region(whole, judged, cells)}{_time(whole, limit, cells)}"
+            if partial.any():
+                all_held = f"{held.sum()} of {judged.sum()} settings{cells.kind}"
+                where = f"{all_held}. It is filled to {short(100 * FULL)} % or more in {where}"
+            texts.append(f"{capital(NAMES[limit])} limits {where}.")
             texts += filter(None, (window.in_settings(whole) for window in windows))
             if limit in UNEXPLAINED:
                 texts += filter(None, (rate.below_in(whole) for rate in rates))
@@ -174,7 +183,7 @@ def _limits(
         if partial.any():
             count = int(partial.sum())
             which = (
-                f"{counted(count, 'further setting')} with this limit,"
+                f"{counted(count, 'other setting')} with this limit,"
                 if whole.any()
                 else f"{count} of {judged.sum()} settings{cells.kind}"
             )

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import BYTES, counted, short
+from tpcsweep.common.numbers import BYTES, between, counted, short
 from tpcsweep.common.texts import capital
 from tpcsweep.data.variables import UNEXPLAINED
 
@@ -24,11 +24,12 @@ Floats = NDArray[np.float64]
 
 
 class HostSenders(NamedTuple):
-    """Shares of each setting; NaN for settings with a known limit or without records."""
+    """Shares of each setting, and its gain; NaN for settings with a known limit or without records."""
 
     under_way: Floats  # of the streams' time in which data was under way
     stopped: Floats  # of this time in which full windows stopped the senders
     resent: Floats  # of segments that were sent again
+    more: Floats  # times the throughput that more streams reach; NaN if they gain nothing
 
     def in_settings(self, held: NDArray[np.bool_]) -> str:
         """Return the sentences on some of the settings; "" if none of them is known."""
@@ -46,23 +47,39 @@ class HostSenders(NamedTuple):
         ]
 
     def _words(self, known: NDArray[np.bool_]) -> str:
-        under_way, stopped, resent = (_percent(shares[known]) for shares in self)
+        under_way, stopped, resent = (_percent(shares[known]) for shares in self[:3])
         causes = [
             (self.under_way[known] < 1 - _IDLE, "the source having none to send, as between files"),
             (self.stopped[known] >= _STOPPED, "full windows"),
             (self.resent[known] >= _RESENT, "losses"),
         ]
         found = [words + " in some" * (not which.all()) for which, words in causes if which.any()]
-        left = "slow start of each connection, pacing, or a limit on the way"
-        cause = f"This points to {' or '.join(found)}" if found else f"What is left is {left}"
+        cause = f"This points to {' or '.join(found)}" if found else self._left(known)
         return (
             f"by the record of hosts data was under way for {under_way} of the streams' time, full windows stopped "
             f"senders for {stopped} of it, and {resent} of segments were sent again. {cause}."
         )
 
+    def _left(self, known: NDArray[np.bool_]) -> str:
+        """Name the causes that no record excludes; a way that carries more streams is not full."""
+        more = self.more[known]
+        if np.isnan(more).any():
+            return "What is left is slow start of each connection, pacing, or a limit on the way"
+        times = between(float(more.min()), float(more.max()))
+        return (
+            f"More streams reach {times} times as much over the same hosts and path, so these are not full: what is "
+            "left is slow start or pacing of each connection"
+        )
 
-def host_senders(settings: xr.Dataset, limits: NDArray[Any]) -> HostSenders:
-    """Return the shares of settings from `data.repetitions.settings_of`, which have these limits."""
+
+def host_senders(settings: xr.Dataset, limits: NDArray[Any], more: Floats) -> HostSenders:
+    """Return the shares of settings from `data.repetitions.settings_of`.
+
+    Args:
+        settings: The dataset of settings.
+        limits: What limits each setting, flattened.
+        more: How many times as much each reaches with more streams, flattened; NaN if they gain nothing.
+    """
     rates = settings["throughput"]
     if not settings.keys() >= {*_FIGURES}:
         return HostSenders(*(np.full(rates.size, np.nan) for _ in HostSenders._fields))
@@ -72,9 +89,8 @@ def host_senders(settings: xr.Dataset, limits: NDArray[Any]) -> HostSenders:
     under_way = (rates / (of_busy * streams * each)).clip(max=1.0)
     known = np.isin(limits, UNEXPLAINED) & np.isfinite(under_way.transpose(*rates.dims).values.ravel())
     shares = (under_way, (received.fillna(0) + sent.fillna(0)).clip(max=1.0), resent.fillna(0))
-    return HostSenders(
-        *(np.where(known, one.transpose(*rates.dims).values.ravel(), np.nan) for one in shares)
-    )
+    flat = (one.transpose(*rates.dims).values.ravel() for one in shares)
+    return HostSenders(*(np.where(known, one, np.nan) for one in (*flat, more)))
 
 
 def _percent(shares: Floats) -> str:

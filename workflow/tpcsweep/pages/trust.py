@@ -18,7 +18,7 @@ from tpcsweep.pages.cell_columns import Cells, doubtful
 from tpcsweep.pages.finding import Sentence, places
 from tpcsweep.pages.outliers import on_a_loaded_machine, outliers
 from tpcsweep.pages.page_flags import noted_cells
-from tpcsweep.sweeps.parameters import LINK, value_text
+from tpcsweep.sweeps.parameters import LINK, link_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 WIDE_INTERVAL = 0.25  # half-width over the mean of settings that maps draw pale
@@ -122,7 +122,7 @@ def _lost_links(summary: xr.Dataset) -> str:
     )
     links = Counter(zip(*ends, reasons.tolist(), strict=True))
     lost = [
-        LostLink(f"{source} → {destination}", frozenset([source, destination]), why, count)
+        LostLink(link_text(source, destination), frozenset([source, destination]), why, count)
         for (source, destination, why), count in links.items()
     ]
     groups = [(where, main_reason(group)) for where, group in by_site(lost)]

@@ -41,6 +41,11 @@ CAPITALS = ("mtu", "rtt", "tcp")  # words that figures and pages write in capita
 LINK = SOURCE, DESTINATION = ("source", "destination")
 """Axes of a mesh: the sites at both ends of a link. A link that does not exist is NaN in datasets."""
 
+
+def link_text(source: str, destination: str) -> str:
+    return f"{source} → {destination}"
+
+
 NOT_DECLARED = "not declared"  # text of a parameter whose value nobody knows: NaN in datasets
 
 WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # the pattern of words that become parts of file names

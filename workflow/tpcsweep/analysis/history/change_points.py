@@ -32,7 +32,7 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.data.made_with import Difference, differences
 from tpcsweep.data.run_effects import FASTER, SLOWER, Overall
 from tpcsweep.data.scatter import Floats, Spread
-from tpcsweep.sweeps.parameters import LINK
+from tpcsweep.sweeps.parameters import LINK, link_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 FEWEST_RUNS_BETWEEN = 2
@@ -188,7 +188,7 @@ def _links(comparison: Comparison) -> str:
     if not set(LINK) <= set(cells):
         return ""
     links = cells.loc[cells["verdict"].isin([SLOWER, FASTER]), [*LINK]].drop_duplicates()
-    names = [f"{source} → {destination}" for source, destination in links.itertuples(index=False)]
+    names = [link_text(source, destination) for source, destination in links.itertuples(index=False)]
     return f" ({', '.join(names)})" if 0 < len(names) <= _MOST_LINKS else ""
 
 

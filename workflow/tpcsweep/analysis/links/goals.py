@@ -29,7 +29,7 @@ from tpcsweep.data.scatter import SHARED
 from tpcsweep.data.variables import LIMIT_NAMES
 from tpcsweep.pages.machine_load import cells_on_full_machine
 from tpcsweep.sweeps.link_goals import Goal, read_goals
-from tpcsweep.sweeps.parameters import LINK
+from tpcsweep.sweeps.parameters import LINK, link_text
 
 Verdict = Literal["reached", "not reached", "not decided"]
 
@@ -212,16 +212,31 @@ def _percent(share: float) -> str:
     return "> 99 %" if share > 0.99 else "< 1 %" if share < 0.01 else f"{100 * share:.0f} %"
 
 
-_FULL = "The measuring machine was full in cells of {} that did not reach a goal, so that their rates may be its own."
+_MOST_NAMED = 4  # links in a sentence
 
 
 def in_a_sentence(results: Sequence[GoalResult]) -> str:
-    """Count the verdicts."""
-    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in _ORDER}
-    parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    full = sum(result.full_machine for result in results)
-    doubt = f" {_FULL.format(counted(full, 'link'))}" if full else ""
-    return f"{counted(len(results), 'goal')}: {', '.join(parts)}.{doubt}"
+    """Count the verdicts, name the links of few that are not reached or not decided, and those to measure again."""
+    parts = []
+    for verdict in _ORDER:
+        with_it = [result for result in results if result.verdict == verdict]
+        if with_it:
+            names = "" if verdict == "reached" else _names(with_it)
+            parts.append(f"{len(with_it)} {verdict}{names and f': {names}'}")
+    text = f"{counted(len(results), 'goal')}: {'; '.join(parts)}."
+    full = [result for result in results if result.full_machine]
+    if full:
+        which, whose = (
+            _names(full) or f"{len(full)} of these",
+            "its rate" if len(full) == 1 else "their rates",
+        )
+        text += f" Measured on a full machine, so that {whose} may be the machine's own: {which}."
+    return text
+
+
+def _names(results: Sequence[GoalResult]) -> str:
+    names = [link_text(result.goal.source, result.goal.destination) for result in results]
+    return ", ".join(names) if len(names) <= _MOST_NAMED else ""
 
 
 _ORDER: Sequence[Verdict] = ("reached", "not reached", "not decided")

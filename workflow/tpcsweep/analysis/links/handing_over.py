@@ -22,7 +22,7 @@ from tpcsweep.analysis.links.link_rates import Floats, link_settings, mesh_of, r
 from tpcsweep.analysis.links.verdicts import expected_rates
 from tpcsweep.analysis.plans.law import plan_by_law
 from tpcsweep.common.numbers import short
-from tpcsweep.sweeps.parameters import LINK, Parameters
+from tpcsweep.sweeps.parameters import LINK, Parameters, link_text
 from tpcsweep.sweeps.problems import quoted, refused, suggest
 from tpcsweep.sweeps.site_tables import read_table
 
@@ -75,7 +75,7 @@ def link_recommendations(
         if math.isfinite(rate) and far > 0:
             found.append(_by_law(*at, rate, float(far), summary))
         else:
-            missing.append(f"{at[0]} → {at[1]}")
+            missing.append(link_text(*at))
     notes = [] if not missing else [
         f"left out: {', '.join(missing)}: not measured, and without an RTT or other links of both sites; --rtt helps"
     ]  # fmt: skip

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of a mesh in a few sentences: its slow and fast sites and links, and how many links are as expected."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tpcsweep.analysis.links.same_time import CAUSE, slow_times
 from tpcsweep.analysis.links.sentences import (
-    CRITERION,
     WAITED_LABEL,
     confounded,
     distance,
     interval_note,
     link_name,
+    lost,
     site_ratio,
     which_is,
 )
@@ -34,13 +35,18 @@ def headline(found: MeshEffects) -> str:
         for part in (_sites, _links)
         for sentence in part(found, verdicts)
     )
-    return " ".join((*named, _tally(found), CRITERION))
+    return " ".join((*named, _tally(found)))
 
 
 def _sites(found: MeshEffects, verdicts: Sequence[str]) -> Iterator[str]:
     named = sorted((site for site in found.sites if site.verdict in verdicts), key=distance)
-    yield from (f"{site_ratio(site)}{_limit(site)}." for site in named[:MOST_NAMED])
-    yield from _more(len(named), "site", verdicts)
+    by_name: dict[str, list[SiteEffect]] = {}
+    for site in named:
+        by_name.setdefault(site.site, []).append(site)
+    for name, roles in itertools.islice(by_name.items(), MOST_NAMED):
+        ratios = " and ".join(site_ratio(site) for site in roles)
+        yield f"Site {name} {ratios}{_limit(roles)}."
+    yield from _more(len(by_name), "site", verdicts)
 
 
 def _more(count: int, noun: str, verdicts: Sequence[str]) -> Iterator[str]:
@@ -48,9 +54,10 @@ def _more(count: int, noun: str, verdicts: Sequence[str]) -> Iterator[str]:
         yield f"{counted(more, f'further {noun}')} {'is' if more == 1 else 'are'} {verdicts[0]}."
 
 
-def _limit(site: SiteEffect) -> str:
-    named = site.verdict in _SLOW and site.limit in LIMIT_NAMES
-    return f": {LIMIT_NAMES[site.limit]} limits it" if named else ""
+def _limit(roles: Sequence[SiteEffect]) -> str:
+    """Name the limit of a slow site; one that differs between its roles is in the sentences about each."""
+    limits = {site.limit for site in roles if site.verdict in _SLOW and site.limit in LIMIT_NAMES}
+    return f": {LIMIT_NAMES[limits.pop()]} limits it" if len(limits) == 1 else ""
 
 
 def _links(found: MeshEffects, verdicts: Sequence[str]) -> Iterator[str]:
@@ -69,6 +76,12 @@ def _links(found: MeshEffects, verdicts: Sequence[str]) -> Iterator[str]:
     yield from _more(len(named), "link", verdicts)
 
 
+def slowest(found: MeshEffects) -> tuple[str, str] | None:
+    """Return the source and the destination of the slow link that is named first, or None without one."""
+    slow = sorted((link for link in found.links if link.verdict in _SLOW), key=distance)
+    return (slow[0].source, slow[0].destination) if slow else None
+
+
 def _tally(found: MeshEffects) -> str:
     """Count the links as expected: neither named themselves, nor of a site that is named in its role."""
     sites = {(site.role, site.site) for site in found.sites if site.verdict in (*_SLOW, *_FAST)}
@@ -80,7 +93,10 @@ def _tally(found: MeshEffects) -> str:
     parts = [
         (named, "slow or fast, or of such a site"),
         (sum(link.verdict == "waited" for link in found.links), WAITED_LABEL),
-        (sum(link.verdict == "not measured" for link in found.links), "without a usable measurement"),
+        (
+            sum(link.verdict == "not measured" for link in found.links),
+            f"without a usable measurement: {lost(found)}",
+        ),
     ]
     tail = "".join(f", {count} {words}" for count, words in parts if count)
     return f"{len(expected)} of {every} are within chance of the expectation{tail}."

@@ -10,10 +10,13 @@ from tpcsweep.analysis.links.same_time import CAUSE, SlowTime, slow_times
 from tpcsweep.analysis.links.verdicts import FAST, SLOW, LinkEffect, MeshEffects, SiteEffect
 from tpcsweep.common.numbers import between, counted, json_number, short
 from tpcsweep.data.flags import FLAGS
+from tpcsweep.data.lost_links import LostLink, by_site
 from tpcsweep.data.variables import LIMIT_NAMES
 from tpcsweep.pages.contract import LinkMatrix, SiteRow
+from tpcsweep.sweeps.parameters import link_text
 
 MOST_NAMED = 12  # sites or links of one kind in a list
+_MOST_LOST = 4  # sites and links without a usable measurement in a sentence
 MARKS = {"slow": "▼", "window": "◆", "fast": "▲", "waited": "‖", "one link": "?"}
 """Marks of verdicts in matrices."""
 WAITED_LABEL = FLAGS[WAITED].label
@@ -133,9 +136,9 @@ def _lines(link: LinkEffect) -> Iterator[str]:
 
 
 def site_ratio(site: SiteEffect) -> str:
-    """Return the beginning of a sentence: a site with its ratio to the others."""
+    """Return what follows the name of a site: its ratio to the others."""
     times = f"{short(site.ratio, 2)} times what the others {_OTHERS[site.role]}"
-    return f"Site {site.site} {site.role} {times} ({between(site.low, site.high)})"
+    return f"{site.role} {times} ({between(site.low, site.high)})"
 
 
 def _compared(found: MeshEffects) -> int:
@@ -143,7 +146,7 @@ def _compared(found: MeshEffects) -> int:
 
 
 def _site(site: SiteEffect, found: MeshEffects) -> str:
-    text = f"{site_ratio(site)}, over {counted(site.links, 'link')}"
+    text = f"Site {site.site} {site_ratio(site)}, over {counted(site.links, 'link')}"
     if site.verdict == "window":
         others = [other.rtt for other in found.sites if other.role == site.role and other.site != site.site]
         rtt = _rtts(site.rtt, float(np.nanmedian(others)) if np.isfinite(others).any() else np.nan)
@@ -172,7 +175,7 @@ def interval_note(assumed: bool) -> str:
 
 
 def link_name(link: LinkEffect) -> str:
-    return f"{link.source} → {link.destination}"
+    return link_text(link.source, link.destination)
 
 
 def confounded(link: LinkEffect, found: MeshEffects) -> list[str]:
@@ -251,15 +254,41 @@ def _unknown(found: MeshEffects) -> Iterator[str]:
             "Groups of links without a common site in the same role cannot be compared with each other: "
             f"{'; '.join(groups)}."
         )
-    if waited := [link_name(link) for link in found.links if link.verdict == "waited"]:
-        yield f"Links that {WAITED_LABEL}, so that pauses made their rate, are not compared: {_list(waited)}."
-    if missing := [link_name(link) for link in found.links if link.verdict == "not measured"]:
-        yield f"{counted(len(missing), 'link')} without a usable measurement: {_list(missing)}."
+    if waited := [link for link in found.links if link.verdict == "waited"]:
+        names = _list([_with_rate(link) for link in waited])
+        yield f"Links that {WAITED_LABEL}, so that pauses made their rate, are not compared: {names}."
+        yield from _slowest(found, min(link.throughput for link in waited))
+    missing = sum(link.verdict == "not measured" for link in found.links)
+    if missing:
+        yield f"{counted(missing, 'link')} without a usable measurement: {lost(found)}."
 
 
-def _list(names: list[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _slowest(found: MeshEffects, waited: float) -> Iterator[str]:
+    """Name the slowest link that counts, where a link that `waited` has a lower number."""
+    compared = [link for link in found.links if np.isfinite(link.ratio)]
+    slowest = min(compared, key=lambda link: link.throughput, default=None)
+    if slowest and slowest.throughput > waited:
+        yield f"The slowest link that is compared: {_with_rate(slowest)}."
+
+
+def _with_rate(link: LinkEffect) -> str:
+    return f"{link_name(link)} ({short(link.throughput)} Gbit/s)"
+
+
+def lost(found: MeshEffects) -> str:
+    """Return the names of the sites that explain links without a usable measurement, and of other links."""
+    links = [
+        LostLink(link_name(link), frozenset([link.source, link.destination]), "", 1)
+        for link in found.links
+        if link.verdict == "not measured"
+    ]
+    groups = [name for name, _ in by_site(links)]
+    return _list(groups, _MOST_LOST)
+
+
+def _list(names: list[str], most: int = MOST_NAMED) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _shortened(texts: list[str], noun: str) -> list[str]:

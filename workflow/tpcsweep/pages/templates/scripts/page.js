@@ -128,7 +128,7 @@ function startPlanner() {
 /** Draw everything; where the panel stands below the picture, a link to a cell leads there. */
 function start() {
   drawForWidths(drawEverything);
-  if (state.cell && getComputedStyle(find("cell")).position === "static") showPanel();
+  if (state.cell !== data.start.cell && getComputedStyle(find("cell")).position === "static") showPanel();
 }
 
 readState();
