@@ -195,9 +195,8 @@ def test_the_answer_names_the_ends_of_an_effect_that_differs_along_an_axis() -> 
     found = block_effects(made_up({"stock": 0.0, "rmem": 0.3}, 8, seed=3, many_streams=0.4))
     parts = {row.at: short(row.ratio) for row in found.rows if row.axis == "streams"}
     least = min(parts, key=lambda at: float(parts[at]))
-    assert (
-        f", from {parts[least]} times with streams {least} to {parts['16']} times with streams 16: a gain"
-        in (headline(found))
+    assert f", from {parts[least]} with streams {least} to {parts['16']} with streams 16: a gain" in (
+        headline(found)
     )
     mixed = block_effects(made_up({"stock": 0.0, "cap": -0.5}, 8, seed=3, many_streams=1.5))
     assert re.fullmatch(

@@ -68,7 +68,7 @@ def _effect(row: Row, found: BlockEffects, ends: Sequence[tuple[Row, Row]]) -> s
             dependence = f"{label} against {over} depends on {name_text(least.axis)}"
             return f"{dependence}: {verdicts}. Over all cells: {_times(row)}."
     along = "".join(
-        f", from {short(least.ratio)} times with {_place(least)} to {short(most.ratio)} times with {_place(most)}"
+        f", from {short(least.ratio)} with {_place(least)} to {short(most.ratio)} with {_place(most)}"
         for least, most in ends
     )
     return f"{label} gives {_times(row)} the throughput of {over}{along}: {_verdict(row, found.at_least)}."
