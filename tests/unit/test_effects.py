@@ -216,7 +216,7 @@ def test_the_page_of_a_sweep_in_blocks_has_the_verdicts(tmp_path: Path, order: s
     page = (tmp_path / "index.html").read_text()
     shown = order == "blocks" and blocks > 1
     assert ("Effects of settings" in page) == shown
-    assert ('<p class="answer">fq gives 1.' in page) == shown
+    assert ("<summary>fq gives 1." in page) == shown
     assert not shown or page.index("Effects of settings") < page.index(">Findings<")
     assert (">gain of at least 10 %</td>" in page) == shown
 
