@@ -179,6 +179,20 @@ def test_tables_of_verdicts_are_whole_on_a_phone(results: Path, page: str) -> No
         assert boxes and all(inner <= outer for inner, outer in boxes)
 
 
+@pytest.mark.parametrize("page", ["sweep/index.html", "blocks/index.html", "mesh/index.html", "alone.html"])
+def test_a_phone_shows_answer_and_picture_at_once_and_unfolds_what_is_cut(results: Path, page: str) -> None:
+    cut = "[...document.querySelectorAll('.fold > summary')].filter(one => one.scrollHeight > one.clientHeight + 1)"
+    with visiting(results / page, PHONE) as visit:
+        assert visit.run("document.querySelector('.board').getBoundingClientRect().top") < 844
+        count = visit.run(f"{cut}.length")
+        assert count > 0
+        for nth in range(visit.page.locator(".fold").count()):
+            visit.page.locator(".fold > summary").nth(nth).click()
+        assert visit.run(f"{cut}.length") == 0
+    with visiting(results / page, DESKTOP) as visit:
+        assert visit.run(f"{cut}.length") == 0
+
+
 def test_an_axis_has_one_place_in_the_picture(results: Path) -> None:
     """The place that held it gets the axis that it replaces."""
     with visiting(results / "mesh/index.html") as visit:
@@ -261,6 +275,25 @@ def test_settings_without_an_interval_have_no_bars(results: Path) -> None:
         assert bars > 10 and "bars: " in marks
         visit.run("settings.forEach(row => { row.low = row.high = null; }), drawAll()")
         assert visit.run(shown)[0] == 0 and "bars: " not in visit.run(shown)[1]
+
+
+def test_links_to_flags_and_cells_show_what_they_lead_to(results: Path) -> None:
+    """A flag is chosen and the picture is in sight; a cell that the filters hide ends them."""
+    with visiting(results / "sweep/index.html", link="#view=lines") as visit:
+        visit.page.locator("a.grade").first.click()
+        assert visit.page.locator("[name='flag']").input_value() != ""
+        assert abs(visit.run("document.getElementById('map').getBoundingClientRect().top")) < 5
+        visit.page.locator("[name='only.streams']").select_option("1")
+        visit.page.locator("section[aria-labelledby='h-doubts'] .findings a[href*='cell=']").first.click()
+        assert visit.page.locator("[name='only.streams']").input_value() == ""
+        assert visit.run("document.querySelectorAll('#picture .chosen').length") == 1
+
+
+def test_the_panel_of_a_link_has_its_rate_against_the_expectation(results: Path) -> None:
+    with visiting(results / "mesh/index.html", link="#cell=S03,S04") as visit:
+        assert "times the expectation from both sites" in visit.page.locator("#of-link").inner_text()
+    with visiting(results / "sweep/index.html") as visit:
+        assert not visit.page.locator("#of-link").is_visible()
 
 
 def test_a_row_of_the_table_opens_its_setting(results: Path) -> None:

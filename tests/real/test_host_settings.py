@@ -42,7 +42,7 @@ def test_the_next_run_restores_hosts_after_kill_9(tmp_path: Path, monkeypatch: p
     done = finished(command)
     assert done.returncode == 0, done.stdout
     assert "restored after a run that was killed: tuning" in done.stdout
-    assert "hosts after tuning: restored; verify printed the same as before\n" in done.stdout
+    assert "hosts after tuning: restored; verify printed the same as before the change\n" in done.stdout
     assert not place.exists()
     assert len((tmp_path / "times").read_text().split()) == 5
     cells = [json.loads(file.read_bytes()) for file in sweep.cells()]

@@ -198,7 +198,7 @@ def test_all_cells_of_a_sweep_decide_which_are_too_short(tmp_path: Path) -> None
     assert carried == {
         "shorter than 15 RTTs": 4,
         "short, as similar cells vary slowly": 4,
-        "interval wider than asked": 8,
+        "no interval as narrow as asked": 8,
     }
 
 

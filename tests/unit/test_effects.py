@@ -242,11 +242,11 @@ def test_a_report_has_the_figures_of_each_setting_and_every_effect(tmp_path: Pat
     [
         (
             {"stock": 0.0, "fq": 0.3, "bbr": 0.3},
-            r"(fq|bbr) against (fq|bbr): 1\S* times \(.*\), no difference found; less than 10 %, which .* decide\.",
+            r"(fq|bbr) against (fq|bbr): 1\S* times \(.*\), no difference found; less than 10 %, for which .*\.",
         ),
         (
             {"stock": 0.0, "fq": 0.3, "bbr": 0.9},
-            r"bbr against fq: 1\.4\S* times \(.*\), a difference; gain of at least 10 %, which these blocks decide\.",
+            r"bbr against fq: 1\.4\S* times \(.*\), a difference; gain of at least 10 %, for which .* 8 blocks .*\.",
         ),
         ({"stock": 0.0, "fq": 0.3, "cap": -0.3}, ""),
     ],

@@ -17,9 +17,11 @@ from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.labels import STATUS, flag_masks, flagged
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import REMEDIES
+from tpcsweep.pages.cell_columns import grid_cells
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import Forecast, gains
+from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import Value
 
 from tests.support.synthetic import bare
@@ -208,7 +210,7 @@ def test_the_cheapest_of_equals_is_named_at_each_rtt_and_a_choice_without_a_diff
     rates = np.where((at["cores"] == 2) & ((at["rtt"] == 5) | (at["streams"] == 4)), 0.9, 0.5)
     generator = np.random.default_rng(1)
     text = findings(swept(rates * (1 + 0.01 * generator.normal(size=rates.shape)), "window", axes))[0].text
-    assert "12 settings are equal to it" in text
+    assert "12 settings, its own included, are equal to it" in text
     assert "2 cores, 1 origin, 1 stream at RTT 5 ms; 2 cores, 1 origin, 4 streams at RTT 50 ms." in text
     assert "copy mode" not in text
     rates[1, 1, 0, 0, 0] = 1.2  # one setting is faster than all others
@@ -225,7 +227,7 @@ def test_no_setting_is_the_cheapest_of_equally_cheap_ones() -> None:
     axes = {"tuning": ["baseline", "network", "storage"], "streams": [1, 8], "repetition": [1]}
     rates = np.array([[0.1, 0.2], [0.1, 0.25], [0.1, 0.25]])[..., None]
     text = findings(swept(rates, "window", axes))[0].text
-    assert "2 settings are equal to it" in text
+    assert "2 settings, its own included, are equal to it" in text
     assert "cheapest" not in text
     rates[1, 0] = 0.25
     assert "The cheapest of them: 1 stream, tuning network." in findings(swept(rates, "window", axes))[0].text
@@ -429,9 +431,8 @@ def test_a_remedy_has_its_effect_at_each_rtt() -> None:
     }
     at = grid(axes)
     rates = at["streams"] ** np.where(at["rtt"] > 1, 1.0, 0.5)
-    [text] = [
-        found.text for found in findings(swept(rates, "between_files", axes)) if "more streams" in found.text
-    ]
+    found = findings(swept(rates, "between_files", axes))
+    [text] = [each.text for each in found if each.topic == "limit: time between files"]
     assert re.search(r"more streams, 1\.7\d times .*; 1\.41 at 1 ms, 2 at 100 ms\)", text)
 
 
@@ -443,3 +444,30 @@ def test_findings_and_claims_have_one_interval_for_the_same_pairs() -> None:
     [changes] = [found.changes for found in findings(summary) if found.changes]
     [change] = [change for change in changes if change.words == "RTT 100 ms instead of 2 ms"]
     assert mean is not None and (change.low, change.high) == pytest.approx((mean.low, mean.high), rel=0.05)
+
+
+def test_a_pair_of_settings_has_one_interval_in_a_finding_and_in_its_panel() -> None:
+    axes = {"tuning": ["a", "b", "c"], "streams": [1, 8], "repetition": [1]}
+    summary = swept(np.array([[1.0, 4.0], [1.5, 4.0], [2.0, 4.0]])[..., None], "bandwidth", axes)
+    summary["limit"].loc[{"tuning": "b", "streams": 1}] = "window"
+    cells = grid_cells(settings_of(summary))
+    [finding] = [found.text for found in findings(summary) if found.topic == "limit: TCP's window"]
+    [panel] = [text for text in Remedies(cells).of_settings() if "tuning (c instead of b)" in text]
+    found = [
+        re.search(r"tuning \(c instead of b\), .*\((.*?)(, 1 pair)?\)", text) for text in (finding, panel)
+    ]
+    [one, other] = [match[1] for match in found if match]
+    assert one == other
+
+
+def test_a_limit_names_the_effect_of_knobs_that_are_not_its_remedies() -> None:
+    """So that a reader sees where more CPU does not help."""
+    axes = {"cores": [1.0, 4.0], "streams": [1, 2, 4, 8], "repetition": [1]}
+    rates = np.array([[1.0, 2.0, 4.0, 8.0]] * 2)[..., None]
+    [text] = [
+        found.text for found in findings(swept(rates, "between_files", axes)) if "limits every" in found.text
+    ]
+    assert (
+        "No clear effect, measured: more cores (4 instead of 1, on both sides), 1 times in these settings"
+        in text
+    )

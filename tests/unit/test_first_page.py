@@ -117,7 +117,10 @@ def test_limits_are_named_with_their_region_and_remedy(summary: xr.Dataset) -> N
     summary["limit"][:] = "window"
     summary["limit"].loc[{"cores": 1.0, "streams": [2, 4]}] = "cpu_destination"
     told = [found.text for found in findings(summary)]
-    cpu = "The destination's CPU limits every setting with 1 core and 2 streams or more (4 settings)."
+    cpu = (
+        "The destination's CPU limits every setting with 1 core and 2 streams or more (4 settings). "
+        "A destination origin used up its CPU quota, or one of its threads a core."
+    )
     gain = "Measured gain: more cores at the destination (2 instead of 1, on both sides), "
     assert any(text.startswith(f"{cpu}\n{gain}") for text in told)
     window = "TCP's window limits 8 of 12 settings, among them all 6 with 2 cores."

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from tpcsweep.data.host_rates import is_full
 from tpcsweep.data.variables import NOT_VISIBLE
 from tpcsweep.pages.host_senders import host_senders
 
@@ -59,3 +60,9 @@ def test_a_known_limit_or_no_record_says_nothing() -> None:
     bare = host_senders(settings([0.1, 0.1])[["throughput"]], HIDDEN, NO_GAIN)
     unread = host_senders(settings([0.1, 0.1], host_in_flight=np.nan), HIDDEN, NO_GAIN)
     assert known.lines() == bare.lines() == unread.lines() == ["", ""]
+
+
+def test_a_rate_that_is_full_while_data_is_under_way_is_the_limit() -> None:
+    """If that is most of the time; the rate of a busy connection is then the limit's."""
+    shares, under_way = np.array([0.8, 0.8, 0.8, 0.5, 0.95]), np.array([0.9, np.nan, 0.99, 0.55, 0.4])
+    assert is_full(shares, under_way).tolist() == [True, False, False, False, True]

@@ -127,7 +127,7 @@ SAME = {"restored": "as before"}
         (
             [{"verified": "fq"} | SAME, {"verified": "fq"} | SAME],
             "States verified after every cell: unchanged since they were applied. restore runs after every deployment: "
-            "tune old. Hosts afterwards: restored; verify printed the same as before.",
+            "tune old. Hosts afterwards: restored; verify printed the same as before the change.",
         ),
         (
             [{"verified": "fq"} | SAME, {"verified": "fq", "changed": "mq"}],
@@ -154,9 +154,9 @@ SAME = {"restored": "as before"}
         ),
         (
             [{"restored": "another state", "before": "mq", "after": "fq"}, {"verified": "fq"} | SAME],
-            "; after the deployments of 2 cells: restored; verify printed the same as before; after the last "
-            "deployment: restored; verify printed the same as before. Left in another state by the deployment of "
-            "tuning stock, repetition 1; tuning fq, repetition 1. Lines",
+            "; after the deployments of 2 cells: restored; verify printed the same as before the change; after the "
+            "last deployment: restored; verify printed the same as before the change. Left in another state by the "
+            "deployment of tuning stock, repetition 1; tuning fq, repetition 1. Lines",
         ),
     ],
 )

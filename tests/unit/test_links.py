@@ -102,7 +102,7 @@ def test_a_statement_has_ratio_interval_and_limit() -> None:
     limit = np.full((12, 12), "bandwidth", object)
     limit[:, 1] = "cpu_destination"
     found = meshes.found_in(meshes.measured(truth.logs, TWELVE, 3, limit=limit))
-    site, link, method, *more = sentences(found)
+    site, link, best, method, *more = sentences(found)
     assert site.startswith("Site S02 receives 0.") and "times what the others receive (" in site
     assert site.endswith("over 11 links; the destination's CPU limits 11 of them.")
     assert (
@@ -110,6 +110,10 @@ def test_a_statement_has_ratio_interval_and_limit() -> None:
         and "; limit: the path's bandwidth. Both sites are as usual" in link
     )
     assert sentences(found, full={("S01", "S03"), ("S01", "S04")})[1] == f"{link} {FULL}"
+    assert re.fullmatch(
+        r"Best sender: S\d\d, 1\.\d+ times the others \(1\.\d+ to 1\.\d+\); not told from it by .*: S\d\d.*\.",
+        best,
+    )
     assert method.startswith("Links scatter by about ") and method.endswith(CRITERION) and not more
     assert CRITERION.startswith("Slow: 0.8 times the others or less; fast: 1.25 times or more")
 
@@ -121,7 +125,7 @@ def test_the_answer_of_a_mesh_has_its_slow_sites_and_links_and_counts_the_others
         r"Site S02 receives 0\.\d+ times what the others receive \(0\.\d+ to 0\.\d+\): "
         r"the path's bandwidth limits it\. "
         r"S01 → S03 alone is slow: 0\.\d+ times the expectation \(0\.\d+ to 0\.\d+\)\. "
-        r"119 of 132 links are within chance of the expectation, 12 slow or fast, or of such a site, "
+        r"119 of 132 links are within chance of the expectation, 12 slow, or of such a site, "
         r"1 without a usable measurement: S05 → S06\.",
         headline(meshes.found_in(made)),
     )
@@ -130,7 +134,7 @@ def test_the_answer_of_a_mesh_has_its_slow_sites_and_links_and_counts_the_others
     text = headline(meshes.found_in(meshes.measured(truth.logs, TWELVE, 3)))
     assert (
         text.count("→") == 3
-        and "2 further links are slow. 127 of 132 links are within chance of the expectation, 5 slow or fast"
+        and "2 further links are slow. 127 of 132 links are within chance of the expectation, 5 slow, or"
         in text
     )
     equal = meshes.truth(SIX, 3, site_spread=0.0, pair_spread=0.0)

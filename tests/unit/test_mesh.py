@@ -426,7 +426,7 @@ def test_status_has_a_line_for_each_bad_site_and_for_each_shared_reason(mesh: Sw
     (mesh.folder / "not_measured.json").write_text(json.dumps(holes))
     assert sorted(status.hole_lines(mesh)) == [
         f"2 links: 2 cells not measured: {left}",
-        f"site S2, 10 links: 10 cells not measured: {out} (and 1 other reason)",
+        f"site S2 (10 links): 10 cells not measured: {out} (and 1 other reason)",
         "source=S3/destination=S0: 1 cell not measured: S0 asks for a pause",
     ]
 

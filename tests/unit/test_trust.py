@@ -42,7 +42,7 @@ def test_a_repetition_far_from_the_others_is_named_with_what_was_unlike() -> Non
     [(text, settings)] = about(summary.assign(host_cpu=busy, machine_others=0 * busy), "Unlike the")
     assert settings == (5,)
     assert "streams 4, RTT 50 ms, repetition 4: 0.3 Gbit/s, the median is 0.498" in text
-    assert text.endswith("(a host's CPU was busy for 97 % of the time, 40 % in the median of the others)")
+    assert text.endswith("; a host's CPU was busy for 97 % of the time, 40 % in the median of the others")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -62,7 +62,9 @@ def test_settings_without_an_interval_that_tells_much_are_counted() -> None:
     summary["throughput_low"][0, 0], summary["throughput_high"][0, 0] = -0.2, 1.2
     [(text, settings)] = wide(summary)
     assert settings == (0,)
-    assert text.startswith("1 setting has an interval wider than ±25 %, at worst 0.501 Gbit/s (")
+    assert text.startswith(
+        "1 setting that findings use has an interval wider than ±25 %, at worst 0.501 Gbit/s ("
+    )
 
 
 def test_cells_that_a_stopped_run_left_out_are_told_from_failed_ones() -> None:

@@ -51,7 +51,7 @@ def best_two(summary: xr.Dataset, found: BlockEffects) -> str:
     found_or_not = "a difference" if row.differs else "no difference found"
     verdict = verdict_text(row, found.at_least)
     if row.verdict != "undecided":
-        verdict += ", which these blocks decide"
+        verdict += f", for which these {row.blocks} blocks are enough"
     return f"{best.value} against {second.value}: {_times(row)}, {found_or_not}; {verdict}."
 
 

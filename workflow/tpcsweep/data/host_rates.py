@@ -14,12 +14,17 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from tpcsweep.common.numbers import BYTES
 from tpcsweep.data.made_with import HOSTS
 
 THIS_MACHINE = "local"
 """Name of the measuring machine in the records of all testbeds; third-party copies do not pass it."""
 FULL_RATE = 0.86
 """Throughput over a rate limit from which it is full: 0.9 of it, as of a path, less headers at an MTU of 1500."""
+MOSTLY = 0.7
+"""Share of the time with data under way from which a limit that is full meanwhile is the limit."""
+_OF_BUSY = ("host_in_flight", "host_rtt")
+_SECOND = 1e3  # ms
 _RATE = re.compile(r"\b(tbf rate|cake bandwidth|fq .*?maxrate) (\d+(?:\.\d+)?)([KMGT]?)bit")
 _FACTORS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
 
@@ -59,15 +64,38 @@ def shares_of_rates(summary: xr.Dataset) -> Mapping[HostRate, xr.DataArray]:
     }
 
 
-def is_full(shares: xr.DataArray | NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where a throughput over a rate limit fills it; one far above it does not pass the limit."""
-    return np.asarray((shares >= FULL_RATE) & (shares <= 2 - FULL_RATE))
+def time_under_way(summary: xr.Dataset) -> xr.DataArray:
+    """Return the share of the streams' time in which data was under way, by the kernels of sending hosts.
+
+    Hosts are read once a second, and connections may be shorter: their counts after the last reading are lost.
+    The rate of a busy connection is therefore known, and the time with data under way is throughput over that rate.
+    NaN without records.
+    """
+    rates = summary["throughput"]
+    if not summary.keys() >= {*_OF_BUSY}:
+        return xr.full_like(rates, np.nan)
+    in_flight, rtt = (summary[name] for name in _OF_BUSY)
+    streams, each = (summary.coords.get(name, 1) for name in ("streams", "tcp_streams"))
+    of_busy = in_flight / rtt * _SECOND / BYTES  # Gbit/s of a busy connection
+    shares: xr.DataArray = (rates / (of_busy * streams * each)).clip(max=1.0)
+    return shares.transpose(*rates.dims)
+
+
+def is_full(
+    shares: xr.DataArray | NDArray[np.float64], under_way: xr.DataArray | NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return where a rate limit is full: by the throughput, or while data is `under_way` for most of the time.
+
+    One far below a throughput is not on its way. `shares` are throughputs over the limit.
+    """
+    most = np.where(np.isfinite(under_way) & (under_way >= MOSTLY), under_way, 1.0)
+    return np.asarray((shares / most >= FULL_RATE) & (shares <= 2 - FULL_RATE))
 
 
 def fills_a_rate(summary: xr.Dataset) -> NDArray[np.bool_]:
     """Return which cells fill a rate limit of a host, with the dimensions of `throughput`."""
-    dims = summary["throughput"].dims
-    full = [is_full(shares.transpose(*dims)) for shares in shares_of_rates(summary).values()]
+    dims, under_way = summary["throughput"].dims, time_under_way(summary)
+    full = [is_full(shares.transpose(*dims), under_way) for shares in shares_of_rates(summary).values()]
     return np.asarray(np.any(full or [np.zeros(summary["throughput"].shape, bool)], axis=0))
 
 

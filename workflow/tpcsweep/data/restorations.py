@@ -14,7 +14,7 @@ _WORDS: Mapping[str, str] = {
     "another state": "left in another state than before, though restore did not fail",
     "not compared": "restored without an error; not compared with the state before, as verify is missing or failed",
     "": "not recorded; after a job that was killed, the next run or tpcsweep reap restores and reports it",
-    "as before": "restored; verify printed the same as before",
+    "as before": "restored; verify printed the same as before the change",
 }
 """Sentence on each restoration, worst first; "" for cells without a record."""
 

@@ -441,6 +441,7 @@ def _points(
     ]
     return {
         **_rates(settings),
+        "half": _half_widths(settings),
         "state": settings["status"].where(~outside_sweep(settings), _OUTSIDE).values.ravel().tolist(),
         "flags": flags,
         "grade": grades.ravel().tolist(),
@@ -471,6 +472,16 @@ def _rates(summary: xr.Dataset) -> Rates:
         for first, last in zip(low, high, strict=True)
     ]
     return {"value": as_texts(rates), "low": [first for first, _ in ends], "high": [last for _, last in ends]}
+
+
+def _half_widths(settings: xr.Dataset) -> Texts:
+    """Return half the width of each interval in percent of the mean: whole numbers, or one digit below 1."""
+    rates = settings["throughput"].where(settings["throughput"] > 0)
+    percent = 50 * (settings["throughput_high"] - settings["throughput_low"]) / rates
+    return [
+        None if not math.isfinite(value) else f"{value:.0f}" if value >= 1 else short(value, 1)
+        for value in percent.transpose(*rates.dims).values.ravel().tolist()
+    ]
 
 
 def _setting(summary: xr.Dataset, name: str, mean: xr.DataArray) -> xr.DataArray:

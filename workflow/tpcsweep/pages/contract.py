@@ -84,6 +84,7 @@ class CellColumns(Rates):
 class Points(Rates):
     """Columns of settings, which `data.repetitions` defines."""
 
+    half: Texts  # half-width of the interval, percent of the throughput
     state: list[int]  # place in `PageData.states`
     flags: SettingFlags
     grade: list[int]  # worst grade of the flags: 0 none, 1 note, 2 warning, 3 invalid

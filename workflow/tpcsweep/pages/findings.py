@@ -25,7 +25,7 @@ from tpcsweep.pages.axis_changes import SCATTER_OF_PAIRS, doublings_of, gains_of
 from tpcsweep.pages.cell_columns import FULL, Cells, grid_cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.finding import Change, Sentence, places
-from tpcsweep.pages.full_rates import NAMES, RAISE, RateOfHost, explained, rates_of_hosts
+from tpcsweep.pages.full_rates import MEANINGS, NAMES, RAISE, RateOfHost, explained, rates_of_hosts
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import host_changes
 from tpcsweep.pages.host_senders import HostSenders, host_senders
@@ -107,7 +107,7 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
     if group.sum() > 1:
         if not fills:
             within = "their intervals" if np.isfinite(half[group]).all() else "the usual scatter of runs"
-            text += f". {group.sum()} settings are equal to it within {within}"
+            text += f". {group.sum()} settings, its own included, are equal to it within {within}"
         else:
             share = f"{short(100 * _EQUAL)} % of its bandwidth or more"
             text += f". {group.sum()} of {cells.trusted.sum()} settings{cells.kind} fill the path: they reach {share}"
@@ -173,13 +173,14 @@ def _limits(
             if partial.any():
                 all_held = f"{held.sum()} of {judged.sum()} settings{cells.kind}"
                 where = f"{all_held}. It is filled to {short(100 * FULL)} % or more in {where}"
-            texts.append(f"{capital(NAMES[limit])} limits {where}.")
+            texts.append(f"{capital(NAMES[limit])} limits {where}. {capital(MEANINGS[limit])}.")
             texts += filter(None, (window.in_settings(whole) for window in windows))
             if limit in UNEXPLAINED:
                 texts += filter(None, (rate.below_in(whole) for rate in rates))
                 texts += filter(None, [senders.in_settings(whole)])
             texts += _filled_pauses(whole & cells.shared, whole & cells.undecided)
-            texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole))
+            others = {} if limit == "bandwidth" else dict.fromkeys(remedies.others_than(limit), whole)
+            texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole), others)
         if partial.any():
             count = int(partial.sum())
             which = (
@@ -305,8 +306,9 @@ def _effects(cells: Cells, in_blocks: Collection[str]) -> Iterator[Sentence]:
             changes += [_mean_change(cells, pairs), *_differing(cells, pairs)]
     if changes:
         text = (
-            "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else. Rows "
-            "that begin with a value are the change there: at each RTT, or along the axis on which it depends most."
+            "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else, "
+            "whatever limits them; gains in settings with one limit are above. Rows that begin with a value are the "
+            "change there: at each RTT, or along the axis on which it depends most."
         )
         yield Sentence("what each axis changes", text, tuple(sorted(held)), tuple(changes))
 

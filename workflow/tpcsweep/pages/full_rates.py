@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.common.texts import capital
-from tpcsweep.data.host_rates import FULL_RATE, HostRate, is_full, shares_of_rates
+from tpcsweep.data.host_rates import FULL_RATE, HostRate, is_full, shares_of_rates, time_under_way
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, UNEXPLAINED
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.sweeps.sweep import REPETITION
 
 RAISE = "Only a higher rate there raises it."
+WHILE = "while data is under way"
 HOST_RATE = "host_rate"
 NAMES: Mapping[str, str] = {**LIMIT_NAMES, HOST_RATE: "a host's rate limit"}
 MEANINGS: Mapping[str, str] = {
@@ -37,24 +38,30 @@ class RateOfHost(NamedTuple):
     """The limit, such as "a rate limit on dtn1's ens1 (tbf, 10 Gbit/s)"."""
     shares: NDArray[np.float64]
     """Throughput of each setting over the limit, in the median of repetitions; NaN for settings without it."""
+    under_way: NDArray[np.float64]
+    """Share of each setting's time in which data was under way, in the median of repetitions; NaN if unknown."""
 
     @property
     def full(self) -> NDArray[np.bool_]:
-        """Settings that fill the limit."""
-        return is_full(self.shares)
+        """Settings that fill the limit, at least while data is under way."""
+        return is_full(self.shares, self.under_way)
 
     @property
     def below(self) -> NDArray[np.bool_]:
         """Settings that the limit lets have more."""
-        return np.asarray(self.shares < FULL_RATE)
+        return np.asarray((self.shares < FULL_RATE) & ~self.full)
 
     def in_settings(self, held: NDArray[np.bool_]) -> str:
-        """Return the sentence on some of the settings; "" if none of them fills the limit."""
+        """Return the sentences on some of the settings; "" if none of them fills the limit."""
         full = self.full & held
-        if not full.any():
-            return ""
-        settings = counted(int(full.sum()), "setting")
-        return f"{capital(self.words)} is full in {settings}: throughput is {self._percent(full)} of it."
+        at_times = full & (self.shares < FULL_RATE)
+        groups = ((full & ~at_times, self.words), (at_times, f"{WHILE}, {self.words}"))
+        return " ".join(
+            f"{capital(words)} is full in {counted(int(group.sum()), 'setting')}: throughput is "
+            f"{self._percent(group)} of it."
+            for group, words in groups
+            if group.any()
+        )
 
     def below_in(self, held: NDArray[np.bool_]) -> str:
         """Return the sentence on the settings among some that do not fill the limit; "" without any."""
@@ -81,8 +88,9 @@ class RateOfHost(NamedTuple):
 def rates_of_hosts(summary: xr.Dataset) -> list[RateOfHost]:
     """Return the limits under which settings of a dataset were measured."""
     ok = summary["status"] == STATUS.index("ok")
+    under_way = time_under_way(summary).where(ok).median(REPETITION).values.ravel()
     return [
-        RateOfHost(rate_words(limit), cells.where(ok).median(REPETITION).values.ravel())
+        RateOfHost(rate_words(limit), cells.where(ok).median(REPETITION).values.ravel(), under_way)
         for limit, cells in shares_of_rates(summary).items()
     ]
 
@@ -117,7 +125,8 @@ def lines_of_settings(rates: Sequence[RateOfHost], limits: NDArray[Any]) -> list
         for at in np.flatnonzero(limit.full | (unexplained & limit.below)):
             share = f"{short(100 * limit.shares[at])} % of"
             if limit.full[at]:
-                lines[at] = f"{capital(limit.words)} is full: throughput is {share} it. {RAISE}"
+                at_times = f" {WHILE}" if limit.shares[at] < FULL_RATE else ""
+                lines[at] = f"{capital(limit.words)} is full{at_times}: throughput is {share} it. {RAISE}"
             else:
                 lines[at] = lines[at] or f"Throughput is {share} {limit.words}, which is not full."
     return lines

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data under way, windows and losses by the kernels of sending hosts, where no limit is known; pure functions.
-
-Hosts are read once a second, and connections may be shorter: their counts after the last reading are lost.
-The rate of a busy connection is therefore known, and the time with data under way is throughput over that rate.
-"""
+"""Data under way, windows and losses by the kernels of sending hosts, where no limit is known; pure functions."""
 
 from typing import Any, NamedTuple
 
@@ -11,15 +7,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.common.numbers import BYTES, between, counted, short
+from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.common.texts import capital
+from tpcsweep.data.host_rates import MOSTLY, time_under_way
 from tpcsweep.data.variables import UNEXPLAINED
 
-_IDLE = 0.3  # share of the time without data under way from which pauses are a cause
 _STOPPED = 0.3  # share of the time in which windows stopped senders from which these are one
 _RESENT = 0.001  # share of segments from which losses are one
-_SECOND = 1e3  # ms
-_FIGURES = ("host_in_flight", "host_rtt", "host_rwnd_limited", "host_sndbuf_limited", "host_retransmitted")
+_FIGURES = ("host_rwnd_limited", "host_sndbuf_limited", "host_retransmitted")
 Floats = NDArray[np.float64]
 
 
@@ -49,7 +44,7 @@ class HostSenders(NamedTuple):
     def _words(self, known: NDArray[np.bool_]) -> str:
         under_way, stopped, resent = (_percent(shares[known]) for shares in self[:3])
         causes = [
-            (self.under_way[known] < 1 - _IDLE, "the source having none to send, as between files"),
+            (self.under_way[known] < MOSTLY, "the source having none to send, as between files"),
             (self.stopped[known] >= _STOPPED, "full windows"),
             (self.resent[known] >= _RESENT, "losses"),
         ]
@@ -83,11 +78,9 @@ def host_senders(settings: xr.Dataset, limits: NDArray[Any], more: Floats) -> Ho
     rates = settings["throughput"]
     if not settings.keys() >= {*_FIGURES}:
         return HostSenders(*(np.full(rates.size, np.nan) for _ in HostSenders._fields))
-    in_flight, rtt, received, sent, resent = (settings[name] for name in _FIGURES)
-    streams, each = (settings.coords.get(name, 1) for name in ("streams", "tcp_streams"))
-    of_busy = in_flight / rtt * _SECOND / BYTES  # Gbit/s of a busy connection
-    under_way = (rates / (of_busy * streams * each)).clip(max=1.0)
-    known = np.isin(limits, UNEXPLAINED) & np.isfinite(under_way.transpose(*rates.dims).values.ravel())
+    received, sent, resent = (settings[name] for name in _FIGURES)
+    under_way = time_under_way(settings)
+    known = np.isin(limits, UNEXPLAINED) & np.isfinite(under_way.values.ravel())
     shares = (under_way, (received.fillna(0) + sent.fillna(0)).clip(max=1.0), resent.fillna(0))
     flat = (one.transpose(*rates.dims).values.ravel() for one in shares)
     return HostSenders(*(np.where(known, one, np.nan) for one in (*flat, more)))

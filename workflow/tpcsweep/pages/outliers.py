@@ -7,7 +7,7 @@ all settings together say how far repetitions are apart, because each setting ha
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
@@ -28,6 +28,9 @@ _LEAST = 0.2  # share of the median below which a deviation is no news
 _ALIKE = 0.02  # share of the median up to which a throughput is as usual
 _MOST = 5  # repetitions with a line each
 _UNLIKE = 0.3  # difference of a share to that of the other repetitions from which it is named
+_LOADS_ALONE = (
+    "No repetition's throughput is far from that of the others of its setting. The load of machines is:"
+)
 _SEEN: Mapping[str, str] = {
     "host_cpu": "a host's CPU was busy for {} % of the time",
     "host_iowait": "a host's CPU waited for disks for {} % of the time",
@@ -59,18 +62,18 @@ def outliers(summary: xr.Dataset) -> Iterator[Sentence]:
     counting = count_in_mean(summary).values
     lines = []
     for link, at in zip(cell_links(summary, found), zip(*np.nonzero(found), strict=True), strict=True):
-        rate = "throughput as the others"
-        if deviations[at] > _ALIKE:
-            rate = f"{short(float(rates.values[at]))} Gbit/s, the median is {short(float(medians[at]))}"
+        here = f"{short(float(rates.values[at]))} Gbit/s, the median is {short(float(medians[at]))}"
+        rate = [here] if deviations[at] > _ALIKE else []
         seen = [
             _load(words, float(summary[name].values[at]), float(usual[at]))
             for name, (usual, words) in loads.items()
             if unlike[name][at]
         ]
         left_out = ["not in the mean"] if not counting[at] else []
-        lines.append(f"{link.words}: {rate}{_brackets([*left_out, *seen])}")
+        lines.append(f"{link.words}: {'; '.join([*rate, *left_out, *seen])}")
     more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
-    text = "\n".join(["Unlike the other repetitions of its setting:", *lines[:_MOST], *more])
+    first = "Unlike the other repetitions of its setting:" if far.any() else _LOADS_ALONE
+    text = "\n".join([first, *lines[:_MOST], *more])
     yield Sentence("unlike repetitions", text, places(found.any(axis=rates.get_axis_num(REPETITION)).ravel()))
 
 
@@ -104,7 +107,3 @@ def _of_siblings(figure: xr.DataArray, fewest: int = _FEWEST) -> NDArray[np.floa
 
 def _load(words: str, here: float, usual: float) -> str:
     return f"{words.format(short(100 * here, 2))}, {short(100 * usual, 2)} % in the median of the others"
-
-
-def _brackets(texts: Sequence[str]) -> str:
-    return f" ({'; '.join(texts)})" if texts else ""

@@ -32,7 +32,8 @@ def axis_meaning(values: xr.DataArray) -> dict[str, str]:
     """Return an axis' label, and its comment, which datasets from elsewhere lack."""
     parts = str(values.attrs.get("comment", "")).split("; ")
     comment = "; ".join(part for part in parts if not part.startswith(_IN_FILES))
-    return {"label": axis_name(str(values.name)), "comment": comment}
+    label = axis_name(str(values.name))
+    return {"label": label, "comment": comment if comment != label else ""}
 
 
 def first_places(summary: xr.Dataset, varied: Sequence[str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import States, names_only
-from tpcsweep.sweeps.parameters import LINK, Parameters, name_text, value_text
+from tpcsweep.sweeps.parameters import KNOBS, LINK, Parameters, name_text, value_text
 
 _LOOKS = [remedy for limit in UNEXPLAINED for remedy in REMEDIES[limit]]
 _REPEAT = "Measure {} on an idle machine first: the measuring machine was full, so {} may be its own."
@@ -132,7 +132,7 @@ class Remedies:
         options = self._options(remedy)
         in_parts = remedy in self._settings or self._in_blocks(remedy.axis)
         parts = self._by_value(remedy.axis, held) if in_parts else [("", held)]
-        tried = max(len(options) - 1, 1) * len(parts)
+        tried = self._tried(remedy)
         effects = [
             (self._words(remedy, option, old, part), effect)
             for old, part in parts
@@ -141,6 +141,12 @@ class Remedies:
         ]
         # A word that more of these settings can change to comes before one that gains more in few of them.
         return max(effects, key=lambda each: (each[1].gain, each[1].pairs, each[1].ratio), default=None)
+
+    def _tried(self, remedy: Remedy) -> int:
+        """Return the number of changes of which one is named: of words to others, and of settings from each."""
+        values = self._cells.axes.get(remedy.axis, [""])
+        others = max(len(values) - 1, 1) if isinstance(values[0], str) else 1
+        return others * len(values) if remedy in self._settings else others
 
     def _in_blocks(self, axis: str) -> bool:
         return any(row["setting"] == axis for row in self._effects)
@@ -200,8 +206,19 @@ class Remedies:
             for place in ([0] if 0 in known else known)
         ]
 
-    def lines(self, remedies: Mapping[Remedy, Mask]) -> list[str]:
-        """Describe remedies of some settings: gains first, then changes without a measured effect, then losses."""
+    def others_than(self, limit: str) -> Sequence[Remedy]:
+        """Return more of each knob that is no remedy of a limit; its effect shows whether it helps all the same."""
+        known = {remedy.axis for remedy in self.of(limit)}
+        knobs = [name for name in KNOBS if name in self._cells.several() and name not in known]
+        return [Remedy(f"more {name_text(name)}", name) for name in knobs]
+
+    def lines(
+        self, remedies: Mapping[Remedy, Mask], others: Mapping[Remedy, Mask] | None = None
+    ) -> list[str]:
+        """Describe remedies of some settings: gains first, then changes without a measured effect, then losses.
+
+        Of `others`, which are no remedies, only measured effects are described.
+        """
         every = np.any([*remedies.values()], axis=0)
         steps = _Steps(int((every & self._cells.full_machine).sum()), int(every.sum()))
         for remedy, held in remedies.items():
@@ -212,6 +229,9 @@ class Remedies:
                 steps.predicted.append(f"{remedy.words}, {gain} by the fitted model")
             else:
                 steps.add_unknown(remedy)
+        for remedy, held in (others or {}).items():
+            if effect := self.effect(remedy, held):
+                steps.add(effect[1], effect[0], effect[1].times(_HERE))
         return steps.lines()
 
     def of_settings(self) -> Iterator[str]:
@@ -315,7 +335,7 @@ class Remedies:
         also = f"{redirector_words(remedy.axis, *ends)} instead of {old}{_BOTH_SIDES.get(remedy.axis, '')}"
         also += self._on_hosts(remedy.axis, old, new)
         words = f"{remedy.words} ({new}{also})"
-        return words, of_few(float(best.log_ratio[cell]), error, len(options))
+        return words, of_few(float(best.log_ratio[cell]), error, self._tried(remedy))
 
     def _fitted(self, axis: str, held: Mask) -> str:
         """Return the median and the range of gains along an axis by the fitted model, or ""."""

@@ -54,7 +54,9 @@ def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
         yield Sentence("warnings", text, ())
         return
     which = ", ".join(f"{FLAGS[flag].label} ({count})" for count, flag in counts)
-    text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid: {which}. Findings leave them out"
+    invalid = any(FLAGS[flag].grade == "invalid" for _, flag in counts)
+    carry = f"cells carry a warning{' or are invalid' if invalid else ''}"
+    text = f"{held.sum()} of {measured.sum()} {carry}: {which}. Findings leave them out"
     if is_mesh(summary):
         text += ", but links and goals use those with a warning"
     elif in_blocks:
@@ -78,9 +80,9 @@ def _wide(cells: Cells) -> Iterator[Sentence]:
         interval = between(max(float(cells.low[worst]), 0.0), float(cells.high[worst]))
         example = f"{short(cells.measured[worst])} Gbit/s ({interval})"
         number = int(wide.sum())
-        which = f"{counted(number, 'setting')}{cells.kind} {'has' if number == 1 else 'have'}"
+        which = f"{counted(number, 'setting')} that findings use {'has' if number == 1 else 'have'}"
         width = f"an interval wider than ±{short(100 * WIDE_INTERVAL)} %"
-        text = f"{which} {width}, at worst {example}. Findings use their means."
+        text = f"{which} {width}, at worst {example}."
         yield Sentence("wide intervals", text, places(wide))
 
 

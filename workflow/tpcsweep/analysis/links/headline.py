@@ -91,7 +91,7 @@ def _tally(found: MeshEffects) -> str:
         return f"No site or link is slow or fast: all {every} are within chance of the expectation."
     named = sum(np.isfinite(link.ratio) for link in found.links) - len(expected)
     parts = [
-        (named, "slow or fast, or of such a site"),
+        (named, _named_words(found)),
         (sum(link.verdict == "waited" for link in found.links), WAITED_LABEL),
         (
             sum(link.verdict == "not measured" for link in found.links),
@@ -100,6 +100,12 @@ def _tally(found: MeshEffects) -> str:
     ]
     tail = "".join(f", {count} {words}" for count, words in parts if count)
     return f"{len(expected)} of {every} are within chance of the expectation{tail}."
+
+
+def _named_words(found: MeshEffects) -> str:
+    verdicts = {site.verdict for site in found.sites} | {link.verdict for link in found.links}
+    kinds = [kind for kind, some in (("slow", _SLOW), ("fast", _FAST)) if verdicts & {*some}]
+    return f"{' or '.join(kinds)}, or of such a site"
 
 
 def _is_named(link: LinkEffect, sites: set[tuple[Role, str]]) -> bool:

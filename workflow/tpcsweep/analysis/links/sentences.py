@@ -16,6 +16,7 @@ from tpcsweep.pages.contract import LinkMatrix, SiteRow
 from tpcsweep.sweeps.parameters import link_text
 
 MOST_NAMED = 12  # sites or links of one kind in a list
+_FEWEST_SENDERS = 3  # sites of which one is called the best
 _MOST_LOST = 4  # sites and links without a usable measurement in a sentence
 MARKS = {"slow": "▼", "window": "◆", "fast": "▲", "waited": "‖", "one link": "?"}
 """Marks of verdicts in matrices."""
@@ -33,7 +34,18 @@ def sentences(found: MeshEffects, full: Collection[tuple[str, str]] = ()) -> lis
     slow = _named(found, ("slow", "window"), "slow link", full)
     named = [*slow, *_named(found, ("fast",), "fast link", full)]
     nothing = [] if named or not _compared(found) else [_nothing(found)]
-    return [*named, *nothing, *_method(found), *_unknown(found)]
+    return [*named, *nothing, *_best_senders(found), *_method(found), *_unknown(found)]
+
+
+def _best_senders(found: MeshEffects) -> Iterator[str]:
+    """Name the site that sends most, and those whose intervals do not tell them from it."""
+    known = [site for site in found.sites if site.role == "sends" and np.isfinite(site.low)]
+    if len(known) < _FEWEST_SENDERS:
+        return
+    best = max(known, key=lambda site: site.ratio)
+    equal = [site.site for site in known if site is not best and site.high >= best.low]
+    text = f"Best sender: {best.site}, {short(best.ratio)} times the others ({between(best.low, best.high)})"
+    yield f"{text}; not told from it by their intervals: {_list(equal)}." if equal else f"{text}."
 
 
 def _named(
@@ -105,7 +117,7 @@ def _ratio_of(effect: SiteEffect | None) -> float:
 def _site_text(effect: SiteEffect | None) -> str:
     if effect is None:
         return ""
-    ratio = f"{short(effect.ratio, 3)} ({between(effect.low, effect.high)})"
+    ratio = f"{short(effect.ratio)} ({between(effect.low, effect.high)})"
     return _marked(f"{ratio}, {counted(effect.links, 'link')}", MARKS.get(effect.verdict, ""))
 
 
@@ -137,7 +149,7 @@ def _lines(link: LinkEffect) -> Iterator[str]:
 
 def site_ratio(site: SiteEffect) -> str:
     """Return what follows the name of a site: its ratio to the others."""
-    times = f"{short(site.ratio, 2)} times what the others {_OTHERS[site.role]}"
+    times = f"{short(site.ratio)} times what the others {_OTHERS[site.role]}"
     return f"{site.role} {times} ({between(site.low, site.high)})"
 
 

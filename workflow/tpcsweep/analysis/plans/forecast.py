@@ -116,6 +116,6 @@ def _table(model: Predictor, given: Mapping[str, Any], where: str, measured: str
         plans.append({"most": most, "setting": setting, "text": text})
         otherwise = {
             "setting": f"Not {sure} by any setting inside the data",
-            "text": f": {assured} Gbit/s at most, with {setting}{where}. {measured}",
+            "text": f": {assured} Gbit/s at most, expected {expected}, with {setting}{where}. {measured}",
         }
     return {"plans": plans, "otherwise": otherwise}

@@ -101,6 +101,7 @@ function openCell() {
   const cell = cellOf(row, repetition);
   fill("named", named(row) || "The setting");
   fillThroughput(row);
+  fill("of-link", aboutLink(row));
   fillEvidence(row);
   fillFlags(row);
   fillRepetitions(row, repetition);

@@ -23,6 +23,12 @@ function linkRows() {
   return data.links.links.map(link => ({ ...link, setting: best.get(`${link.source},${link.destination}`) }));
 }
 
+/** What the comparison of all links says of the one that a setting is the best of, without its name. */
+function aboutLink(row) {
+  const link = data.links && linkRows().find(({ setting }) => setting === row);
+  return link?.compared ? `As a link: ${link.text.split("\n").slice(1).join("; ")}.` : "";
+}
+
 /**
  * A scale of colours for rates; logarithmic if they are far apart.
  * @param {number[]} rates

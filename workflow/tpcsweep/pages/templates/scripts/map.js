@@ -33,20 +33,15 @@ const MAPS = {
   ratio: { scale: RATIO_SCALE, fill: row => row.ratio, texts: points.ratio, isMeasured: false },
 };
 
-/** Half-width of a setting's interval over its mean, or null. */
-function halfWidth(row) {
-  return row.high === null || !row.mean ? null : (row.high - row.low) / 2 / row.mean;
-}
-
 function isPale(row) {
-  return halfWidth(row) > data.wide;
+  return row.half > 100 * data.wide;
 }
 
 /** Lines of text in a field: letter of the limit and number, and the half-width of the interval. */
 function fieldText(row, { texts, isMeasured }, width) {
   const letter = state.view === "limit" && row.limit >= 0 && width >= 52 ? `${limits[row.limit].letter} ` : "";
-  const half = isMeasured ? halfWidth(row) : null;
-  return `${letter}${texts[row.point] ?? ""}${half === null ? "" : `\n±${d3.format(".0f")(100 * half)} %`}`;
+  const half = isMeasured && row.half !== null ? `\n±${points.half[row.point]} %` : "";
+  return `${letter}${texts[row.point] ?? ""}${half}`;
 }
 
 /** Texts of fields, outlined where a hatching is behind them. */

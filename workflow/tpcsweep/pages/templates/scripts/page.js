@@ -46,10 +46,17 @@ function openPressed(event) {
   else openSetting(linked);
 }
 
+/** Open a setting in its panel; filters that hide it end. */
 function openSetting(linked) {
   if (!linked.cell) return;
-  go(linked);
+  const isHidden = !filtered().includes(byAddress.get(linked.cell));
+  go(isHidden ? { ...unfiltered(), ...linked } : linked);
   showPanel();
+}
+
+/** What shows all settings again. */
+function unfiltered() {
+  return Object.fromEntries([...find("filters").elements].map(({ name }) => [name, null]));
 }
 
 /** Move to the panel; the page scrolls only if most of the panel's head is out of sight. */
@@ -91,8 +98,7 @@ function pressKey(event, axesAt, markOf, isMap) {
 /** A finding's button outlines its cells; none of them is filtered out. @param {string} pressed */
 function pressFinding(pressed) {
   const finding = pressed === state.finding ? null : pressed;
-  const unfiltered = [...find("filters").elements].map(({ name }) => [name, null]);
-  go(finding ? { ...Object.fromEntries(unfiltered), finding } : { finding });
+  go(finding ? { ...unfiltered(), finding } : { finding });
   if (state.finding) find("map").scrollIntoView();
 }
 
@@ -112,8 +118,10 @@ function listen() {
   for (const button of buttons()) button.addEventListener("click", () => pressFinding(button.value));
   addEventListener("hashchange", () => {
     if (location.hash && !location.hash.includes("=")) return; // it leads to a section
+    const { flag } = state;
     readState();
     drawAll();
+    if (state.flag && state.flag !== flag) find("map").scrollIntoView();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawEverything);
 }

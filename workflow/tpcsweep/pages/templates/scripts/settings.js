@@ -27,6 +27,7 @@ function settingOf(at, point) {
     mean: amount(points.value[point]),
     low: amount(points.low[point]),
     high: amount(points.high[point]),
+    half: amount(points.half[point]),
     path: amount(points.path[point]),
     quota: amount(points.quota[point]),
     fitted: amount(points.fitted?.[point]),

@@ -4,7 +4,7 @@
 const ORDERS = {
   ...Object.fromEntries(axes.map(({ key }, axis) => [key, row => row.at[axis]])),
   throughput: row => row.mean ?? -1,
-  interval: row => (row.mean ? (row.high - row.low) / row.mean : -1),
+  interval: row => row.half ?? -1,
   limit: row => row.limit,
   flags: row => row.grade,
 };
