@@ -247,6 +247,7 @@ class Link(TypedDict):
     mark: str  # of its verdict, or ""
     compared: bool  # whether it has a colour
     text: str  # lines about it
+    about: str  # what the comparison of links says of it beyond its cell, or ""
 
 
 class SiteRow(TypedDict):

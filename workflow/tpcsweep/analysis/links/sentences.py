@@ -88,6 +88,7 @@ def link_matrix(found: MeshEffects) -> LinkMatrix:
                 "mark": MARKS.get(link.verdict, ""),
                 "compared": link.verdict not in ("waited", "not measured"),
                 "text": "\n".join(_lines(link)),
+                "about": "; ".join(_about(link)),
             }
             for link in links
         ],
@@ -141,10 +142,22 @@ def _lines(link: LinkEffect) -> Iterator[str]:
         yield f"RTT {_ms(link.rtt)}"
     if link.limit in LIMIT_NAMES:
         yield f"limited by {LIMIT_NAMES[link.limit]}"
+    yield from _verdict(link)
+
+
+def _about(link: LinkEffect) -> Iterator[str]:
+    """Yield what the comparison of all links says of one, beyond the figures of its cell."""
+    if link.assumed and np.isfinite(link.low):
+        yield f"{between(link.low, link.high)} Gbit/s by the noise of a typical cell"
+    yield from _verdict(link)
+
+
+def _verdict(link: LinkEffect) -> Iterator[str]:
     if np.isfinite(link.ratio):
-        yield f"{short(link.ratio, 2)} times the expectation from both sites"
-    if link.verdict:
-        yield "slow by its window" if link.verdict == "window" else f"{link.verdict} path"
+        interval = between(link.ratio_low, link.ratio_high)
+        yield f"{short(link.ratio, 2)} times the expectation from both sites ({interval})"
+        if link.verdict:
+            yield "slow by its window" if link.verdict == "window" else f"{link.verdict} path"
 
 
 def site_ratio(site: SiteEffect) -> str:

@@ -23,10 +23,10 @@ function linkRows() {
   return data.links.links.map(link => ({ ...link, setting: best.get(`${link.source},${link.destination}`) }));
 }
 
-/** What the comparison of all links says of the one that a setting is the best of, without its name. */
+/** What the comparison of all links says of the one that a setting is the best of. */
 function aboutLink(row) {
   const link = data.links && linkRows().find(({ setting }) => setting === row);
-  return link?.compared ? `As a link: ${link.text.split("\n").slice(1).join("; ")}.` : "";
+  return link?.about && `As a link: ${link.about}.`;
 }
 
 /**
