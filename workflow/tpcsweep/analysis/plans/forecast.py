@@ -77,7 +77,7 @@ def _plans(model: Predictor, observations: Observations) -> Plans | None:
     for values, rtt in itertools.product(combined, rtts):
         given = {**dict(zip(others, values, strict=True)), **({"rtt": rtt} if "rtt" in domain.ranges else {})}
         where = f" at RTT {plain(rtt)} ms" if rtt else ""  # the RTT of endpoints may be unknown
-        tables.append(_table(model, given, where, best_measured(observations, given)))
+        tables.append(_table(model, given, where, best_measured(observations, given) or _BETWEEN))
     return {
         "rtts": rtts,
         "others": [
@@ -87,6 +87,9 @@ def _plans(model: Predictor, observations: Observations) -> Plans | None:
         "tables": tables,
         "beyond": f"The data end at an RTT of {plain(rtts[-1])} ms: tpcsweep plan extrapolates.",
     }
+
+
+_BETWEEN = "No cell was measured there: between measured ones less is sure."
 
 
 def _round_rtts(model: Predictor) -> list[float]:
