@@ -177,7 +177,7 @@ def test_the_rtt_of_endpoints_is_that_of_their_pairs(summary: xr.Dataset) -> Non
         mesh["rtt_idle"] = mesh["throughput"] * 0 + 80.0
         mesh["rtt_idle"][0] = 12.2
         shown = dataset_facts(mesh)
-        assert "RTT not set; 12 to 80 ms declared" in shown["settings"]
+        assert "RTT 12 to 80 ms declared" in shown["settings"]
         assert not any(name == "RTT" for name, _ in shown["facts"])
     assert "RTT 35 ms" in dataset_facts(one.assign_coords(rtt=35.0))["settings"]
     assert "RTT 0 ms" in dataset_facts(summary.isel(rtt=0).assign_coords(rtt=0.0))["settings"]

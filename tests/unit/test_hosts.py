@@ -281,3 +281,9 @@ def test_wrong_hosts_are_refused(tmp_path: Path, given: Any, problem: str) -> No
     with pytest.raises(ConfigurationError) as error:
         study(tmp_path, {"settings": tuning, "hosts": given})
     assert problem in str(error.value)
+
+
+def test_hosts_of_one_kernel_are_one_machine() -> None:
+    """As namespaces and containers of a machine are: they share its CPUs, and so does the client."""
+    with hosts.watched({"a1": "local", "b1": "local"}, 20.0, print, interval=0.0) as watch:
+        assert watch.one_machine == [["local", "a1", "b1"]]

@@ -92,6 +92,7 @@ class Provenance(TypedDict, total=False):
     hosts: Mapping[str, Mapping[str, Any]]  # state of each host, by the keys of `measuring.host_state`
     receiving_hosts: Sequence[str]  # those that have an address of the destination's doors
     sending_hosts: Sequence[str]  # those whose kernels counted data to these doors
+    one_machine: Sequence[Sequence[str]]  # groups of hosts of one machine; "local" is the measuring one
     simulation: SimulationRecord
 
 

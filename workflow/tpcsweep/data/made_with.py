@@ -89,6 +89,12 @@ def hosts_of_data(summary: xr.Dataset) -> tuple[list[str], list[str]]:
     return senders, receivers
 
 
+def hosts_of_one_machine(summary: xr.Dataset) -> list[list[str]]:
+    """Return groups of recorded hosts that are one machine; "local" is the measuring one."""
+    groups = {tuple(names) for record in _records(summary) for names in record.get("one_machine") or ()}
+    return [list(names) for names in sorted(groups)]
+
+
 def endpoint_servers(summary: xr.Dataset) -> dict[str, list[str]]:
     """Return how the servers of each end of endpoints call themselves."""
     found: dict[str, dict[str, None]] = {"source": {}, "destination": {}}

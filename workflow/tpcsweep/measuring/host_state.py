@@ -72,6 +72,11 @@ def state() -> Dict[str, Any]:
     return known(found)
 
 
+def boot() -> str:
+    """Return the number of this boot of the kernel, which namespaces and containers of one machine share."""
+    return text(SYSCTLS / "kernel/random/boot_id") or ""
+
+
 def cpu_model() -> str:
     lines = (text(Path("/proc/cpuinfo")) or "").splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -341,7 +346,7 @@ def show(record: Dict[str, Any]) -> None:
 def main(interval: float, seconds: float, addresses: Sequence[str]) -> None:
     end = time.monotonic() + seconds
     senders = Senders(addresses)
-    show({"state": state(), "receives": receives(addresses)})
+    show({"state": state(), "receives": receives(addresses), "boot": boot()})
     while interval and time.monotonic() < end:
         show({**counters(), "tcp": senders.read()})
         if select.select([0], [], [], interval)[0] and not os.read(0, 4096):

@@ -7,8 +7,9 @@ import re
 import numpy as np
 import xarray as xr
 
+from tpcsweep.data.host_rates import THIS_MACHINE
 from tpcsweep.data.labels import ENDPOINTS, axis_name
-from tpcsweep.data.made_with import endpoint_servers, hosts_of_data
+from tpcsweep.data.made_with import endpoint_servers, hosts_of_data, hosts_of_one_machine
 from tpcsweep.data.pair_rtts import ends_text, pair_rtt_text
 from tpcsweep.pages.encryption import encryption_text
 from tpcsweep.sweeps.parameters import Parameters, name_text, value_text
@@ -47,7 +48,8 @@ def shared_settings(summary: xr.Dataset) -> list[str]:
         if name in summary.coords and summary[name].size == 1
     ]
     fixed = [text for text in fixed if text]
-    fixed += [text for text in (encryption_text(summary), _servers(summary), _direction(summary)) if text]
+    of_hosts = (encryption_text(summary), _servers(summary), _direction(summary), _machines(summary))
+    fixed += [text for text in of_hosts if text]
     lengths = summary["duration"].values if "duration" in summary else np.array([])
     if not np.isfinite(lengths).any():
         return fixed
@@ -85,6 +87,16 @@ def _direction(summary: xr.Dataset) -> str:
     return f"data from host {' and '.join(senders)} to {' and '.join(receivers)}"
 
 
+def _machines(summary: xr.Dataset) -> str:
+    """Tell which recorded hosts are one machine, so that they share its CPUs; "" if each is its own."""
+    texts = []
+    for group in hosts_of_one_machine(summary):
+        names = [name for name in group if name != THIS_MACHINE]
+        where = "the measuring machine" if len(names) < len(group) else "one machine"
+        texts.append(f"{'host' if len(names) == 1 else 'hosts'} {' and '.join(names)} on {where}")
+    return ", ".join(texts)
+
+
 def other_settings(summary: xr.Dataset) -> str:
     """Return the parameters that all cells share and `shared_settings` lacks, such as the encryption."""
     known = {str(name): values for name, values in summary.coords.items() if name in Parameters.model_fields}
@@ -104,6 +116,6 @@ def other_settings(summary: xr.Dataset) -> str:
 def _rtt(summary: xr.Dataset) -> str:
     """Return the RTT that all cells share, or those of the pairs of endpoints, to which nothing adds an RTT; or ""."""
     if of_pairs := pair_rtt_text(summary):
-        return f"RTT not set; {of_pairs}"
+        return f"RTT {of_pairs}"
     rtt, is_added = float(summary["rtt"].item()), summary.attrs["testbed_kind"] != ENDPOINTS
     return f"RTT {value_text('rtt', rtt)}" if math.isfinite(rtt) and (rtt or is_added) else ""

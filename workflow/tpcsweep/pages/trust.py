@@ -97,7 +97,8 @@ def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
         whole = _lost_links(summary) if is_mesh(summary) else "".join(values)
         which = inside & (status != STATUS.index("ok"))
         # A dataset of a run under way has the attribute.
-        state = "the run may go on" if summary.attrs.get("partial") else "the run was stopped before them"
+        stopped = f"the run was stopped before them {summary.attrs.get('stopped', '')}".rstrip()
+        state = "the run may go on" if summary.attrs.get("partial") else stopped
         why = _UNRECORDED.format(state) if _without_record(summary).any() else ""
         text = f"{inside.sum()} cells: {numbers}.{whole}{why}"
         yield Sentence("missing cells", text, _settings_with(summary, which))

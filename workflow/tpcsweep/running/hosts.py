@@ -93,6 +93,14 @@ class Watch:
         """The state of each host for the provenance of cells, or why there is none."""
 
     @property
+    def one_machine(self) -> list[list[str]]:
+        """Hosts that are one machine: groups of names, with `LOCAL` for the measuring machine."""
+        groups: dict[str, list[str]] = {host_state.boot(): [LOCAL]}
+        for name, host in self._hosts.items():
+            groups.setdefault(host.boot, []).append(name)
+        return [names for boot, names in groups.items() if boot and len(names) > 1]
+
+    @property
     def receivers(self) -> list[str]:
         """The hosts that have an address of the destination's doors."""
         return [name for name, host in self._hosts.items() if host.receives]
@@ -248,6 +256,7 @@ class _Asked:
     def __init__(self, way: str, interval: float, seconds: float, addresses: Sequence[str]) -> None:
         self._state: dict[str, Any] | None = None
         self.receives = False  # whether the host has one of the addresses
+        self.boot = ""  # number of the boot of its kernel
         self._problem = ""
         self.looks: list[Look] = []
         self._answered = threading.Event()
@@ -293,6 +302,7 @@ class _Asked:
                 elif "state" in record:
                     self._state = dict(record["state"])
                     self.receives = bool(record["receives"])
+                    self.boot = str(record["boot"])
                     self._answered.set()
                 else:
                     counters = (record[key] for key in ("time", "cpu", "interfaces", "tcp"))

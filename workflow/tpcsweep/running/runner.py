@@ -222,6 +222,8 @@ class _Job:
             origin["hosts"] = {**origin.get("hosts", {}), **watch.states}
         if watch.receivers:
             origin["receiving_hosts"] = watch.receivers
+        if watch.one_machine:
+            origin["one_machine"] = watch.one_machine
         well = False
         while self._any_left():
             task = self.remaining[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpcsweep.running import staging
+from tpcsweep.running.progress import read_progress
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.testbeds.loading import Study
 
@@ -44,7 +45,7 @@ def fold_study(study: SweepStudy, output: Path, processes: int = 1) -> None:
     # importing it loads xarray, which commands that only read the holes do not need
     from tpcsweep.data import folding, reduction
 
-    grid, attributes = study.grid, study.attributes
+    grid, attributes = study.grid, dict(study.attributes)
     if study.testbed.simulated:
         specs = (cell_spec(study, cell) for cell in grid.cells)
         lines = folding.cell_lines(study.cells_file, len(grid.cells))
@@ -53,6 +54,8 @@ def fold_study(study: SweepStudy, output: Path, processes: int = 1) -> None:
     reasons: dict[Path, str] = {}
     files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}
     specs = (cell_spec(study, cell) for cell in files.values())
+    if len(files) < len(grid.cells) and read_progress(study.folder).get("stopped"):
+        attributes["stopped"] = "by a signal, such as that of Ctrl-C"
     refused: reduction.DatasetError | None = None
     try:
         _write(folding.fold(files, grid.axes, specs, processes, attributes, reasons.__setitem__), output)
