@@ -122,6 +122,22 @@ def test_the_head_tells_what_was_varied_and_which_way_data_went(
     assert servers in made["settings"]
 
 
+@pytest.mark.parametrize(
+    ("groups", "text"),
+    [
+        ([["local", "a1", "b1"]], "hosts a1 and b1 on the measuring machine"),
+        ([["a1", "b1"], ["local", "c1"]], "hosts a1 and b1 on one machine, host c1 on the measuring machine"),
+    ],
+)
+def test_the_head_tells_which_hosts_share_a_machine(
+    blocks: xr.Dataset, groups: list[list[str]], text: str
+) -> None:
+    records = [json.loads(each) for each in blocks["provenance_record"].values.tolist()]
+    known = [json.dumps({**record, "one_machine": groups}) for record in records]
+    blocks["provenance_record"] = blocks["provenance_record"].copy(data=np.array(known, object))
+    assert text in dataset_facts(blocks)["settings"]
+
+
 def test_an_axis_of_many_values_is_counted_in_the_head() -> None:
     axes = {"streams": [*range(1, 11)], "rtt": [1.0, 5.0], "repetition": [1]}
     summary = bare(np.ones((10, 2, 1)), 0.1, axes)

@@ -17,7 +17,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nbconvert.filters import markdown2html
 from scipy import stats
-from seaborn.utils import relative_luminance  # type: ignore[import-untyped]
 from tpcsweep.common.numbers import interval_ends, short
 from tpcsweep.data import folding
 from tpcsweep.data import tables as dataset
@@ -25,7 +24,7 @@ from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.folding import Folded
 from tpcsweep.data.labels import STATUS, flag_masks
 from tpcsweep.data.repetitions import settings_of
-from tpcsweep.data.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, REMEDIES
+from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, REMEDIES
 from tpcsweep.pages import making
 from tpcsweep.pages.content import page_content
 from tpcsweep.pages.dataset_facts import dataset_facts
@@ -33,7 +32,6 @@ from tpcsweep.pages.figures import limits
 from tpcsweep.pages.figures.panels import as_table, as_text
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
-from tpcsweep.pages.limit_colours import LIMIT_COLOURS, LIMIT_COLOURS_ON_DARK, LIMIT_LETTERS
 from tpcsweep.pages.page_axes import first_places
 from tpcsweep.pages.rendering import as_json, percent, period, render
 from tpcsweep.pages.series import cell_series
@@ -138,8 +136,8 @@ def test_the_answer_names_what_fills_the_path(folded: Folded, summary: xr.Datase
     # 0.1 Gbit/s for each stream with 4 MiB: 0.95 Gbit/s takes 9.5 streams, or 38 MiB in one.
     assert told.startswith(
         "At RTT 50 ms, TCP's window of 4 MiB limits 6 of 6 settings: 10 streams, or one with 38 MiB, fill 1 Gbit/s if "
-        "nothing else limits; measured: 4 streams 0.4 Gbit/s. What helps most: more streams. Measured gain: 2 times "
-        "the throughput for each doubling ("
+        "nothing else limits; measured: 4 streams 0.4 Gbit/s. What helps there most: more streams. Measured gain: "
+        "2 times the throughput for each doubling ("
     )
     summary["limit"].loc[far] = "cpu_destination"
     summary["destination_cpu"] = summary["throughput"] * 0.5
@@ -212,17 +210,6 @@ def test_an_effect_is_the_mean_over_settings_with_its_interval(summary: xr.Datas
     [change] = [change for change in found.changes if change.words == "4 streams instead of 1"]
     assert (change.ratio, change.pairs) == (pytest.approx(2), 1) and np.isnan(change.low)
     assert found.settings == (0, 1, 6, 7, 8)
-
-
-def test_each_limit_has_letters_a_colour_a_remedy_and_a_name_for_people() -> None:
-    tables: tuple[Any, ...] = LIMIT_LETTERS, LIMIT_COLOURS, LIMIT_COLOURS_ON_DARK, LIMIT_REMEDIES, LIMIT_NAMES
-    assert not [table for table in tables if not set(LIMITS) <= set(table)]
-    assert all(len({*table.values()}) == len(table) for table in (LIMIT_LETTERS, LIMIT_NAMES))
-    assert not any("_" in name for name in LIMIT_NAMES.values())
-    unknown = [LIMIT_COLOURS_ON_DARK[limit] for limit in ("none_found", "not_visible")]
-    assert max(map(relative_luminance, unknown)) < min(
-        relative_luminance(colour) for colour in LIMIT_COLOURS_ON_DARK.values() if colour not in unknown
-    )
 
 
 def test_the_head_tells_whether_the_machine_was_quiet(folded: Folded, summary: xr.Dataset) -> None:

@@ -98,3 +98,14 @@ def test_the_answer_names_the_limits_of_the_other_settings() -> None:
     summary["limit"][0], summary["limit"][1, 0, 0] = "window", "client"
     assert answer_of(summary).startswith("Time between files limits 7 of 12 settings.")
     assert answer_of(summary).endswith("Limits of the others: TCP's window (4), the client's CPU (1).")
+
+
+def test_the_answer_tells_what_each_doubling_of_streams_gives_whatever_limits() -> None:
+    axes: Mapping[str, Sequence[Value]] = {"rtt": [1.0, 50.0], "streams": [1, 4, 16], "repetition": [1]}
+    rates = np.array([[1.0, 1.0, 1.0], [0.1, 0.4, 1.6]])[..., None]
+    summary = bare(rates, 0.01 * rates, axes).assign_coords(bandwidth=10.0)
+    summary["limit"] = xr.full_like(summary["throughput"], "between_files", object)
+    told = "Over all settings, each doubling of streams gives 1 times at RTT 1 ms, 2 times at RTT 50 ms."
+    assert told in answer_of(summary)
+    assert "each doubling of streams gives 2 times." in answer_of(summary.isel(rtt=[1]))
+    assert "doubling of streams" not in answer_of(summary.isel(streams=[1]))

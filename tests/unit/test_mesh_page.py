@@ -133,6 +133,10 @@ def test_links_without_a_measurement_have_their_reasons_by_site(mesh: Made) -> N
         "Site S06 (8 links): connection refused.",
         "S02 → S01: disk full.",
     ]
+    [text] = [text for text in content(mesh)["links"] if "usable" in text]
+    assert text.startswith(
+        "19 links without a usable measurement:\nSite S05 (10 links): site S05 is left out"
+    )
 
 
 def test_the_page_opens_the_link_that_is_slow_although_its_sites_are_not(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tpcsweep.data.cell_result import CellResult
 from tpcsweep.data.labels import STATUS
 from tpcsweep.data.reduction import DatasetError
 from tpcsweep.data.variables import NOT_MEASURED
-from tpcsweep.running import run_lock, staging, study_dataset
+from tpcsweep.running import progress, run_lock, staging, study_dataset
 from tpcsweep.sweeps.parameters import BEFORE, Parameters
 from tpcsweep.sweeps.study import SweepStudy, cell_spec
 from tpcsweep.sweeps.sweep import Cell
@@ -237,6 +237,24 @@ def test_a_dataset_has_current_cells_and_others_are_measured_next(tmp_path: Path
         assert [path.suffix for path in file.parent.glob(f"{file.name}.*")] == ASIDE.get(state, [])
         kept = staging.staged_file(study, cell).exists()
         assert kept == (state != "current" or "current" not in states)
+
+
+def test_a_dataset_tells_that_a_signal_stopped_its_run(tmp_path: Path) -> None:
+    """Only while cells are missing: a later run may have measured them."""
+    study = study_of(tmp_path, parameters=FOUR)
+    for cell in study.grid.cells[:3]:
+        put(study, cell)
+    progress.begin_progress(study.folder, len(study.grid.cells))
+    with pytest.raises(SystemExit), progress.JobProgress("demo", "rtt=1", study.folder):
+        raise SystemExit(130)
+    stopped = []
+    for cells in ((), study.grid.cells[3:]):
+        for cell in cells:
+            put(study, cell)
+        study_dataset.fold_study(study, study.folder / "dataset.nc")
+        with xr.open_dataset(study.folder / "dataset.nc") as dataset:
+            stopped.append(dataset.attrs.get("stopped"))
+    assert stopped == ["by a signal, such as that of Ctrl-C", None]
 
 
 def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 import xarray as xr
-from tpcsweep.data.labels import STATUS
+from tpcsweep.data.labels import STATUS, flag_masks
 from tpcsweep.pages.findings import findings
 from tpcsweep.sweeps.parameters import Value
 
@@ -97,3 +97,26 @@ def test_cells_of_a_loaded_machine_are_compared_with_the_other_repetitions() -> 
     single = summary.isel(repetition=[0]).assign(machine_slowed=slowed.isel(repetition=[0]))
     [(text, _)] = about(single, "1 cell on a slow")
     assert text == "1 cell on a slow or full machine.", "nothing to compare it with"
+
+
+def test_settings_to_trust_less_are_counted_once_before_the_reasons() -> None:
+    """A load that did not change the throughput speaks against no setting."""
+    summary = repeated(0.0).assign_attrs(testbed_kind="endpoints")
+    summary["flags"][0, 0, 0] = flag_masks(summary)["not_steady"]
+    for name, end in (("throughput_low", 0.2), ("throughput_high", 1.8)):
+        summary[name][:2, 0] = end * summary["throughput"][:2, 0]
+    loaded = xr.zeros_like(summary["throughput"])
+    loaded[3, 1, 0] = 1.0
+    [(text, settings)] = about(summary.assign(machine_cpu=loaded), "To trust less")
+    assert text.startswith("To trust less: 2 of 8 measured settings, by warnings (1), wide intervals (2).")
+    assert settings == (0, 2)
+    summary["throughput"][3, 1, 0] *= 0.8
+    [(text, settings)] = about(summary.assign(machine_cpu=loaded), "To trust less")
+    assert "load of the machine (1)" in text and settings == (0, 2, 7)
+
+
+def test_missing_cells_tell_what_stopped_the_run() -> None:
+    summary = repeated(0.01).assign_attrs(stopped="by a signal, such as that of Ctrl-C")
+    summary["status"][3, :, 4] = STATUS.index("not_measured")
+    [(text, _)] = about(summary, "40 cells")
+    assert text.endswith("the run was stopped before them by a signal, such as that of Ctrl-C.")

@@ -19,6 +19,7 @@ from tpcsweep.data.places import DATASET, GOALS
 from tpcsweep.pages.content import Links
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.making import Analysis, Section
+from tpcsweep.pages.trust import lost_links
 from tpcsweep.sweeps.parameters import LINK
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.sweep import REPETITION
@@ -66,7 +67,7 @@ def links_section(_dataset: Path, summary: xr.Dataset) -> Section:
     from tpcsweep.analysis.links.verdicts import mesh_effects
 
     found = mesh_effects(mesh_of(summary))
-    texts = sentences(found, links_on_full_machine(summary))
+    texts = sentences(found, links_on_full_machine(summary), lost_links(summary))
     return {"links": Links(headline(found), texts, site_rows(found), link_matrix(found), slowest(found))}
 
 

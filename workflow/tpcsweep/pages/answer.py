@@ -5,7 +5,7 @@ Numbers follow from the limited cells themselves. Throughput that TCP's window l
 buffer; CPU time for each Gbit is that of the cells whose CPU was used up. Both are medians over cells.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import short
 from tpcsweep.common.texts import capital
-from tpcsweep.data.variables import UNEXPLAINED
+from tpcsweep.pages.axis_effects import each_doubling
 from tpcsweep.pages.cell_columns import Cells
-from tpcsweep.pages.full_rates import HOST_RATE, NAMES, RAISE, RateOfHost
-from tpcsweep.pages.host_senders import HostSenders
-from tpcsweep.pages.host_windows import HostWindow
+from tpcsweep.pages.full_rates import RAISE
+from tpcsweep.pages.host_limits import HOST_RATE, NAMES, WITHOUT_CAUSE, HostRecords
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import value_text
 
@@ -32,13 +31,13 @@ def answer(
     summary: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    of_hosts: Sequence[RateOfHost | HostWindow | HostSenders] = (),
+    of_hosts: HostRecords | None = None,
     has_effects: bool = False,
 ) -> str:
     """Return sentences about cells without warnings, or "" if no limit of theirs is known.
 
-    They name the most frequent limit, the records of hosts about it, the best change unless the page has effects of
-    settings, and the other limits.
+    They name the most frequent limit, the records of hosts about it, the best change and what more streams give unless
+    the page has effects of settings, and the other limits.
     """
     judged = cells.trusted & (cells.limit != "")
     below = judged & ~(cells.throughput >= _FILLED * cells.bandwidth) & (cells.limit != "bandwidth")
@@ -54,9 +53,10 @@ def answer(
     text = next(_numbers(limit, held, judged, summary, cells), "")
     if not text:
         text = f"{capital(NAMES[limit])} limits {held.sum()} of {judged.sum()} settings{cells.kind}"
-    known = filter(None, (of_host.in_settings(held) for of_host in of_hosts))
+    known = of_hosts.in_settings(held) if of_hosts else ()
     change = [] if has_effects and limit == HOST_RATE else [_change(limit, held, remedies)]
-    return " ".join([f"{text}.", *known, *change, *_others(limit, judged, cells)])
+    all_settings = [] if has_effects else filter(None, [each_doubling(cells, "streams")])
+    return " ".join([f"{text}.", *known, *change, *all_settings, *_others(limit, judged, cells)])
 
 
 def _others(limit: str, judged: Mask, cells: Cells) -> Iterator[str]:
@@ -76,9 +76,11 @@ def _change(limit: str, held: Mask, remedies: Remedies) -> str:
         lines = remedies.lines(dict.fromkeys(remedies.of(limit), held))
         if limit == HOST_RATE:
             return " ".join([RAISE, *lines])
-        return " ".join([*([] if limit in UNEXPLAINED else ["No change has a measured gain here."]), *lines])
+        return " ".join(
+            [*([] if limit in WITHOUT_CAUSE else ["No change has a measured gain here."]), *lines]
+        )
     words, effect = max(gains, key=lambda each: each[1].ratio)
-    return f"What helps most: {words}. Measured gain: {effect.times('the throughput')}."
+    return f"What helps there most: {words}. Measured gain: {effect.times('the throughput')}."
 
 
 def _numbers(limit: str, held: Mask, judged: Mask, summary: xr.Dataset, cells: Cells) -> Iterator[str]:

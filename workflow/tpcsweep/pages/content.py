@@ -25,9 +25,8 @@ from tpcsweep.data.labels import (
     outside_sweep,
 )
 from tpcsweep.data.repetitions import count_in_mean, settings_of
-from tpcsweep.data.variables import LIMITS, SHARES, SUMMARY, UNEXPLAINED, Variable
+from tpcsweep.data.variables import SHARES, SUMMARY, UNEXPLAINED, Variable
 from tpcsweep.pages.answer import answer
-from tpcsweep.pages.axis_changes import gains_of_more
 from tpcsweep.pages.cell_columns import Cells, grid_cells, limits_of_cells
 from tpcsweep.pages.cell_links import CellLink, cell_links
 from tpcsweep.pages.contract import (
@@ -49,28 +48,10 @@ from tpcsweep.pages.encryption import encryption_text
 from tpcsweep.pages.finding import Change as Effect
 from tpcsweep.pages.finding import Sentence
 from tpcsweep.pages.findings import enough, findings
-from tpcsweep.pages.full_rates import (
-    HOST_RATE,
-    MEANINGS,
-    NAMES,
-    RateOfHost,
-    explained,
-    fills_some,
-    lines_of_settings,
-    rates_of_hosts,
-    with_host_rate,
-)
 from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.pages.host_changes import host_changes
-from tpcsweep.pages.host_senders import HostSenders, host_senders
-from tpcsweep.pages.host_windows import HostWindow, host_windows, window_lines
-from tpcsweep.pages.limit_colours import (
-    HOST_RATE_COLOUR,
-    HOST_RATE_LETTER,
-    LIMIT_COLOURS,
-    LIMIT_COLOURS_ON_DARK,
-    LIMIT_LETTERS,
-)
+from tpcsweep.pages.host_limits import MEANINGS, NAMES, HostRecords, host_records
+from tpcsweep.pages.limit_colours import PAGE_COLOURS, PAGE_COLOURS_ON_DARK, PAGE_LETTERS
 from tpcsweep.pages.machine_load import disturbance, loads_of_settings
 from tpcsweep.pages.page_axes import axis_meaning, first_places, page_axis, value_texts
 from tpcsweep.pages.page_flags import (
@@ -142,17 +123,15 @@ def page_content(
     """
     settings = settings_of(summary)
     gained = gains(settings, forecast.fitted) if forecast else None
-    rates = rates_of_hosts(summary)
-    cells = explained(grid_cells(settings), rates)
+    of_hosts = host_records(summary, settings, measured := grid_cells(settings))
+    cells = of_hosts.explained(measured)
     in_blocks = effects["rows"] if effects else []
     remedies = Remedies(cells, gained, in_blocks, host_changes(summary))
     carried = page_flags(summary)
     frequent = frequent_flags(summary, carried)
-    flags, windows = setting_flags(summary, carried, frequent), host_windows(summary, rates)
-    loads = loads_of_settings(summary)
-    points = _points(settings, cells, remedies, forecast, flags, rates, windows, loads)
-    is_full = fills_some(rates, settings["throughput"].size)
-    limits = with_host_rate(limits_of_cells(summary, settings), is_full.repeat(summary.sizes[REPETITION]))
+    flags, loads = setting_flags(summary, carried, frequent), loads_of_settings(summary)
+    points = _points(settings, cells, remedies, forecast, flags, of_hosts, loads)
+    limits = of_hosts.instead_of(limits_of_cells(summary, settings))
     numbers = [*enumerate(findings(summary, gained, in_blocks), start=1)]
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
     data["start"] |= _opened(summary, settings["throughput"], links)
@@ -162,15 +141,7 @@ def page_content(
         "about": dataset_facts(summary),
         "partial": str(summary.attrs.get("partial", "")),
         "banner": disturbance(summary),
-        "answers": _answers(
-            settings,
-            cells,
-            remedies,
-            [*rates, *windows, host_senders(settings, cells.limit, gains_of_more(cells, "streams"))],
-            effects,
-            links,
-            goals,
-        ),
+        "answers": _answers(settings, cells, remedies, of_hosts, effects, links, goals),
         "findings": [_finding(summary, found, number) for number, found in numbers if not found.of_trust],
         "doubted": [_finding(summary, found, number) for number, found in numbers if found.of_trust],
         "effects": effects,
@@ -200,8 +171,7 @@ def _finding(summary: xr.Dataset, found: Sentence, number: int) -> dict[str, Any
         "topic": capital(found.topic),
         "text": found.text,
         "settings": list(found.settings),
-        # A text of several lines names them.
-        "links": _links_of(summary, found.settings) if found.of_trust and "\n" not in found.text else [],
+        "links": _links_of(summary, found.settings) if found.of_trust and found.listed else [],
         "changes": [_change(change) for change in found.changes],
     }
 
@@ -231,7 +201,7 @@ def _answers(
     settings: xr.Dataset,
     cells: Cells,
     remedies: Remedies,
-    of_hosts: Sequence[RateOfHost | HostWindow | HostSenders],
+    of_hosts: HostRecords,
     effects: SettingEffects | None,
     links: Links | None,
     goals: Mapping[str, Any] | None,
@@ -277,9 +247,9 @@ def _page_data(
             {
                 "name": NAMES[name],
                 "meaning": meaning,
-                "letter": LIMIT_LETTERS.get(name, HOST_RATE_LETTER),
-                "colour": LIMIT_COLOURS.get(name, HOST_RATE_COLOUR),
-                "on_dark": LIMIT_COLOURS_ON_DARK.get(name, HOST_RATE_COLOUR),
+                "letter": PAGE_LETTERS[name],
+                "colour": PAGE_COLOURS[name],
+                "on_dark": PAGE_COLOURS_ON_DARK[name],
             }
             for name, meaning in MEANINGS.items()
         ],
@@ -392,24 +362,27 @@ def _limit_places(limits: Iterable[str]) -> list[int]:
     return [names.index(limit) if limit in names else -1 for limit in limits]
 
 
-def _shares(summary: xr.Dataset, by_host: NDArray[np.bool_]) -> list[list[list[int]]] | None:
+def _shares(summary: xr.Dataset, of_hosts: HostRecords) -> list[list[list[int]]] | None:
     """Return each setting's limits with their percentage of its time, largest first; datasets may lack them.
 
-    A host's rate limits settings `by_host` while no cause is known.
+    Limits that hosts show take the time without a known cause.
     """
     names = [name for name, share in SHARES.items() if share in summary and summary[share].notnull().any()]
     if not names:
         return None
-    numbers = np.array([list(LIMITS).index(name) for name in names])
+    places = [*MEANINGS]
     shares = np.stack([summary[SHARES[name]].values.ravel() for name in names], axis=1)
     percent = np.rint(100 * np.nan_to_num(shares)).astype(int)
-    order = np.argsort(-percent, axis=1, kind="stable")
-    rate, unexplained = [*MEANINGS].index(HOST_RATE), [[*LIMITS].index(name) for name in UNEXPLAINED]
-    places_of_row = np.where(by_host[:, None] & np.isin(numbers, unexplained), rate, numbers)
-    return [
-        [[int(limits[at]), int(row[at])] for at in places if row[at] > 0]
-        for row, places, limits in zip(percent, order, places_of_row, strict=True)
-    ]
+    rows = []
+    for row, shown, share in zip(percent, of_hosts.limits, of_hosts.shares, strict=True):
+        known = dict(zip(names, map(int, row), strict=True))
+        if shown:
+            unknown = sum(known[name] for name in UNEXPLAINED if name in known)
+            known |= {name: round(known[name] * (1 - share)) for name in UNEXPLAINED if name in known}
+            known[shown] = round(unknown * share)
+        largest_first = sorted(known.items(), key=lambda each: -each[1])
+        rows.append([[places.index(name), each] for name, each in largest_first if each > 0])
+    return rows
 
 
 def _points(
@@ -418,8 +391,7 @@ def _points(
     remedies: Remedies,
     forecast: Forecast | None,
     flags: SettingFlags,
-    rates: Sequence[RateOfHost],
-    windows: Sequence[HostWindow],
+    of_hosts: HostRecords,
     loads: Sequence[str],
 ) -> Points:
     mean = settings["throughput"]
@@ -428,16 +400,9 @@ def _points(
     )
     fitted = forecast.fitted.transpose(*mean.dims) if forecast else None
     path, quota = (_setting(settings, name, mean) for name in ("bandwidth", "cores"))
-    of_hosts = (
-        lines_of_settings(rates, cells.limit),
-        window_lines(windows, mean.size),
-        host_senders(settings, cells.limit, gains_of_more(cells, "streams")).lines(),
-        remedies.of_settings(),
-    )
-    full = fills_some(rates, mean.size).tolist()
     advice = [
-        "\n".join([lines[0], *_gains_in(lines[-1])] if is_full else filter(None, lines))
-        for is_full, *lines in zip(full, *of_hosts, strict=True)
+        "\n".join([lines[0], *_gains_in(remedy)] if is_full else [*lines, *filter(None, [remedy])])
+        for is_full, lines, remedy in zip(of_hosts.full, of_hosts.lines, remedies.of_settings(), strict=True)
     ]
     return {
         **_rates(settings),
@@ -447,7 +412,7 @@ def _points(
         "grade": grades.ravel().tolist(),
         "limit": _limit_places(cells.limit),
         "second": _limit_places(cells.second),
-        "shares": _shares(settings, cells.limit == HOST_RATE),
+        "shares": _shares(settings, of_hosts),
         "paused": as_texts(np.rint(100 * cells.paused)) if np.isfinite(cells.paused).any() else None,
         "advice": distinct(advice),
         "machine": distinct(loads) if any(loads) else None,

@@ -28,6 +28,7 @@ class Sentence:
     """Indices in the flattened grid, without repetitions, of the settings that it describes."""
     changes: tuple[Change, ...] = ()
     of_trust: bool = False  # whether it is about the trust in cells
+    listed: bool = True  # whether links to its settings follow, if it is about trust
 
 
 def places(which: NDArray[np.bool_]) -> tuple[int, ...]:

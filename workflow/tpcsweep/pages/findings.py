@@ -7,7 +7,6 @@ Those of `pages.trust` follow.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -15,24 +14,21 @@ from numpy.typing import NDArray
 
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.common.texts import capital
-from tpcsweep.data.effects import Interval, mean_ratio
 from tpcsweep.data.labels import STATUS
-from tpcsweep.data.redirectors import redirector_words
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import NOT_VISIBLE, REMEDIES, UNEXPLAINED, alternatives
-from tpcsweep.pages.axis_changes import SCATTER_OF_PAIRS, doublings_of, gains_of_more
+from tpcsweep.pages.axis_effects import differing, mean_change, pairs_of
 from tpcsweep.pages.cell_columns import FULL, Cells, grid_cells
 from tpcsweep.pages.contract import EffectRow
-from tpcsweep.pages.finding import Change, Sentence, places
-from tpcsweep.pages.full_rates import MEANINGS, NAMES, RAISE, RateOfHost, explained, rates_of_hosts
+from tpcsweep.pages.finding import Sentence, places
+from tpcsweep.pages.full_rates import RAISE, RateOfHost
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import host_changes
-from tpcsweep.pages.host_senders import HostSenders, host_senders
-from tpcsweep.pages.host_windows import HostWindow, host_windows
+from tpcsweep.pages.host_limits import MEANINGS, NAMES, WITHOUT_CAUSE, HostRecords, host_records
 from tpcsweep.pages.remedies import UNDECIDED_PAUSES, Remedies
 from tpcsweep.pages.trust import doubts
-from tpcsweep.sweeps.parameters import CELL, KNOBS, value_text
+from tpcsweep.sweeps.parameters import KNOBS, value_text
 
 _HIGHEST = "best settings"
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
@@ -56,27 +52,19 @@ def findings(
         gains: Gains by the fitted model.
         effects: Effects of settings inside blocks, which the page has in a section of their own.
     """
-    settings, rates = settings_of(summary), rates_of_hosts(summary)
-    cells = explained(grid_cells(settings), rates)
+    settings = settings_of(summary)
+    of_hosts = host_records(summary, settings, measured := grid_cells(settings))
+    cells = of_hosts.explained(measured)
     if not enough(cells, settings):
         ok, trusted = int((settings["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
         about = [Sentence("too few settings", text, places(cells.trusted))]
     else:
-        remedies, windows = (
-            Remedies(cells, gains, effects, host_changes(summary)),
-            host_windows(summary, rates),
-        )
-        limits = _limits(
-            cells,
-            remedies,
-            windows,
-            rates,
-            host_senders(settings, cells.limit, gains_of_more(cells, "streams")),
-        )
+        remedies = Remedies(cells, gains, effects, host_changes(summary))
+        limits = _limits(cells, remedies, of_hosts)
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
         about += [*_hardly(cells), *_cpu_costs(settings, cells)]
-    return [*about, *_host_rates(rates), *doubts(summary, cells, bool(effects))]
+    return [*about, *_host_rates(of_hosts.rates), *doubts(summary, cells, bool(effects))]
 
 
 def enough(cells: Cells, settings: xr.Dataset) -> bool:
@@ -150,13 +138,7 @@ def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
     return f" The cheapest of them: {'; '.join(texts)}." if is_cheaper else ""
 
 
-def _limits(
-    cells: Cells,
-    remedies: Remedies,
-    windows: Sequence[HostWindow],
-    rates: Sequence[RateOfHost],
-    senders: HostSenders,
-) -> Iterator[Sentence]:
+def _limits(cells: Cells, remedies: Remedies, of_hosts: HostRecords) -> Iterator[Sentence]:
     """Yield a paragraph for each of the most frequent limits: settings, region, share of time and remedies."""
     judged = cells.trusted & (cells.limit != "")
     if not judged.any():
@@ -174,10 +156,10 @@ def _limits(
                 all_held = f"{held.sum()} of {judged.sum()} settings{cells.kind}"
                 where = f"{all_held}. It is filled to {short(100 * FULL)} % or more in {where}"
             texts.append(f"{capital(NAMES[limit])} limits {where}. {capital(MEANINGS[limit])}.")
-            texts += filter(None, (window.in_settings(whole) for window in windows))
-            if limit in UNEXPLAINED:
-                texts += filter(None, (rate.below_in(whole) for rate in rates))
-                texts += filter(None, [senders.in_settings(whole)])
+            texts += filter(None, (window.in_settings(whole) for window in of_hosts.windows))
+            if limit in WITHOUT_CAUSE:
+                texts += filter(None, (rate.below_in(whole) for rate in of_hosts.rates))
+                texts += filter(None, [of_hosts.senders.in_settings(whole)])
             texts += _filled_pauses(whole & cells.shared, whole & cells.undecided)
             others = {} if limit == "bandwidth" else dict.fromkeys(remedies.others_than(limit), whole)
             texts += remedies.lines(dict.fromkeys(remedies.of(limit), whole), others)
@@ -294,94 +276,28 @@ def _effects(cells: Cells, in_blocks: Collection[str]) -> Iterator[Sentence]:
 
     The effects of axes that were measured `in_blocks` are in another section, with intervals over blocks.
     """
-    changes, held = [], set[int]()
+    changes, held, axes = [], set[int](), 0
     for axis in cells.several():
         if axis in in_blocks:
             continue
         if isinstance(cells.axes[axis][0], str) and len(cells.axes[axis]) > 2:  # words have no order
             continue
-        pairs = _pairs(cells, axis)
+        pairs = pairs_of(cells, axis)
         if pairs.log_ratio.size:
+            axes += 1
             held.update(pairs.settings.ravel().tolist())
-            changes += [_mean_change(cells, pairs), *_differing(cells, pairs)]
+            changes += [mean_change(cells, pairs), *differing(cells, pairs)]
     if changes:
         text = (
             "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else, "
-            "whatever limits them; gains in settings with one limit are above. Rows that begin with a value are the "
-            "change there: at each RTT, or along the axis on which it depends most."
+            "whatever limits them; gains in settings with one limit are above."
         )
+        if len(changes) > axes:
+            text += (
+                " Rows that begin with a value are the change there: at each RTT, or along the axis on which it "
+                "depends most."
+            )
         yield Sentence("what each axis changes", text, tuple(sorted(held)), tuple(changes))
-
-
-class _Pairs(NamedTuple):
-    """Trusted settings at the last and the first value of an axis that differ in nothing else, one place a pair."""
-
-    axis: str
-    settings: NDArray[np.intp]  # places of both settings, 2 × pairs
-    log_ratio: NDArray[np.float64]
-    error: NDArray[np.float64]  # with the scatter from run to run
-    shared: NDArray[np.intp]  # number of the deployments that pairs have in common
-
-    def among(self, which: NDArray[np.bool_]) -> "_Pairs":
-        settings = self.settings[:, which]
-        return _Pairs(self.axis, settings, self.log_ratio[which], self.error[which], self.shared[which])
-
-
-def _pairs(cells: Cells, axis: str) -> _Pairs:
-    shape = tuple(map(len, cells.axes.values()))
-    dimension = list(cells.axes).index(axis)
-    number = np.arange(len(cells.throughput)).reshape(shape)
-    settings = np.array([number.take(end, dimension).ravel() for end in (-1, 0)])
-    settings = settings[:, (cells.throughput[settings] > 0).all(axis=0)]
-    rates = cells.throughput[settings]
-    error = np.hypot(np.hypot(*cells.error[settings] / rates), SCATTER_OF_PAIRS)
-    # Both settings of a pair along an axis of cells have their deployment in common, whose luck cancels.
-    deployments = [name for name in cells.axes if name not in CELL]
-    apart = [name for name in deployments if name != axis] if axis in deployments else [*cells.axes]
-    log_ratio = np.log(rates[0]) - np.log(rates[1])
-    return _Pairs(axis, settings, log_ratio, error, cells.number(apart)[settings[1]])
-
-
-def _mean_change(cells: Cells, pairs: _Pairs, at: str = "", comparisons: int = 1) -> Change:
-    """Average pairs; the words begin with the settings `at` that they are limited to."""
-    values = cells.axes[pairs.axis]
-    also = redirector_words(pairs.axis, *cells.redirected[pairs.settings])
-    new, old = cells.value(pairs.axis, len(values) - 1), value_text(pairs.axis, values[0])
-    words = f"{at}{new}{also} instead of {old}"
-    ratios = np.exp(pairs.log_ratio)
-    found = mean_ratio(ratios, pairs.error, comparisons, pairs.shared, SCATTER_OF_PAIRS)
-    found = found or Interval(float(np.exp(pairs.log_ratio.mean())), np.nan, np.nan)
-    first, last = doublings_of([values[0], values[-1]]).tolist()
-    return Change(words, found.value, found.low, found.high, len(ratios), last - first)
-
-
-def _differing(cells: Cells, pairs: _Pairs) -> list[Change]:
-    """Return a change at each value of the axis along which it differs most beyond chance; otherwise at each RTT.
-
-    Nobody chooses the RTT of a site. With a single one, or very many, there are no such changes.
-    """
-    others = [name for name in cells.several() if name != pairs.axis]
-    comparisons = sum(len(cells.axes[name]) for name in others)
-    at_values = {name: _at_each_value(cells, pairs, name, comparisons) for name in others}
-    apart = {name: gap for name, changes in at_values.items() if (gap := _gap(changes)) > 1}
-    if apart:
-        return at_values[max(apart, key=apart.__getitem__)]
-    of_rtts = _at_each_value(cells, pairs, "rtt") if "rtt" in others else []
-    return of_rtts if 1 < len(of_rtts) <= _MOST_RTTS else []
-
-
-def _at_each_value(cells: Cells, pairs: _Pairs, name: str, comparisons: int = 1) -> list[Change]:
-    places = cells.places[name][pairs.settings[1]]
-    return [
-        _mean_change(cells, pairs.among(places == place), f"{cells.value(name, place)}: ", comparisons)
-        for place in np.unique(places).tolist()
-    ]
-
-
-def _gap(changes: Sequence[Change]) -> float:
-    """Return the ratio between the intervals that are farthest apart, all at the level of one family (Bonferroni)."""
-    known = [change for change in changes if np.isfinite(change.low)]
-    return max(one.low for one in known) / min(one.high for one in known) if known else 0.0
 
 
 def _hardly(cells: Cells) -> Iterator[Sentence]:

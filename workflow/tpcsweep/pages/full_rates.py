@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits of recorded hosts that settings fill, even if clocks and counters of cells show another limit.
+"""Rate limits of recorded hosts that settings fill, even if clocks and counters of cells show another limit."""
 
-Pages show such a rate in place of a limit without a known cause, under the name HOST_RATE.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,19 +12,12 @@ from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.common.texts import capital
 from tpcsweep.data.host_rates import FULL_RATE, HostRate, is_full, shares_of_rates, time_under_way
 from tpcsweep.data.labels import STATUS
-from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, UNEXPLAINED
-from tpcsweep.pages.cell_columns import Cells
+from tpcsweep.data.variables import UNEXPLAINED
 from tpcsweep.sweeps.sweep import REPETITION
 
 RAISE = "Only a higher rate there raises it."
 WHILE = "while data is under way"
-HOST_RATE = "host_rate"
-NAMES: Mapping[str, str] = {**LIMIT_NAMES, HOST_RATE: "a host's rate limit"}
-MEANINGS: Mapping[str, str] = {
-    **LIMITS,
-    HOST_RATE: "no other cause is known, and a queueing discipline of a recorded host lets no more pass",
-}
-"""Names and meanings of the limits on pages."""
+_RAISE_OR_FILL = "A higher rate there raises it, or less time without data."
 
 
 class RateOfHost(NamedTuple):
@@ -47,6 +36,11 @@ class RateOfHost(NamedTuple):
         return is_full(self.shares, self.under_way)
 
     @property
+    def at_times(self) -> NDArray[np.bool_]:
+        """Settings that fill the limit only while data is under way."""
+        return np.asarray(self.full & (self.shares < FULL_RATE))
+
+    @property
     def below(self) -> NDArray[np.bool_]:
         """Settings that the limit lets have more."""
         return np.asarray((self.shares < FULL_RATE) & ~self.full)
@@ -54,8 +48,10 @@ class RateOfHost(NamedTuple):
     def in_settings(self, held: NDArray[np.bool_]) -> str:
         """Return the sentences on some of the settings; "" if none of them fills the limit."""
         full = self.full & held
-        at_times = full & (self.shares < FULL_RATE)
-        groups = ((full & ~at_times, self.words), (at_times, f"{WHILE}, {self.words}"))
+        groups = (
+            (full & ~self.at_times, self.words),
+            (full & self.at_times, f"{WHILE}, {self.words}"),
+        )
         return " ".join(
             f"{capital(words)} is full in {counted(int(group.sum()), 'setting')}: throughput is "
             f"{self._percent(group)} of it."
@@ -100,23 +96,6 @@ def rate_words(limit: HostRate) -> str:
     return f"a rate limit on {limit.host}'s {limit.interface} ({rate})"
 
 
-def fills_some(rates: Sequence[RateOfHost], count: int) -> NDArray[np.bool_]:
-    """Return which of `count` settings fill a limit."""
-    return np.asarray(np.any([limit.full for limit in rates] or [np.zeros(count, bool)], axis=0))
-
-
-def with_host_rate(limits: NDArray[Any], filled: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return limits with HOST_RATE in place of those without a known cause, where a rate of a host is full."""
-    return np.where(filled & np.isin(limits, UNEXPLAINED), HOST_RATE, limits.astype(object))
-
-
-def explained(cells: Cells, rates: Sequence[RateOfHost]) -> Cells:
-    """Return settings whose limits are those of `with_host_rate`."""
-    filled = fills_some(rates, cells.limit.size)
-    limit, second = (with_host_rate(limits, filled) for limits in (cells.limit, cells.second))
-    return replace(cells, limit=limit, second=np.where(second == limit, "", second))
-
-
 def lines_of_settings(rates: Sequence[RateOfHost], limits: NDArray[Any]) -> list[str]:
     """Return a line for each setting that fills a limit, or has one and no known cause; "" for others."""
     lines = [""] * limits.size
@@ -125,8 +104,8 @@ def lines_of_settings(rates: Sequence[RateOfHost], limits: NDArray[Any]) -> list
         for at in np.flatnonzero(limit.full | (unexplained & limit.below)):
             share = f"{short(100 * limit.shares[at])} % of"
             if limit.full[at]:
-                at_times = f" {WHILE}" if limit.shares[at] < FULL_RATE else ""
-                lines[at] = f"{capital(limit.words)} is full{at_times}: throughput is {share} it. {RAISE}"
+                when, change = (f" {WHILE}", _RAISE_OR_FILL) if limit.at_times[at] else ("", RAISE)
+                lines[at] = f"{capital(limit.words)} is full{when}: throughput is {share} it. {change}"
             else:
                 lines[at] = lines[at] or f"Throughput is {share} {limit.words}, which is not full."
     return lines

@@ -41,14 +41,27 @@ class HostSenders(NamedTuple):
             for at, share in enumerate(self.under_way.tolist())
         ]
 
+    @property
+    def paced(self) -> NDArray[np.bool_]:
+        """Settings of which nothing but the pace of each connection is left as a limit."""
+        known = np.isfinite(self.under_way) & np.isfinite(self.more)
+        return np.asarray(known & ~np.any([which for which, _ in self._causes(known)], axis=0))
+
+    def _causes(self, known: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], str]]:
+        """Return the settings with each cause, and its words."""
+        return [
+            (known & (self.under_way < MOSTLY), "the source having none to send, as between files"),
+            (known & (self.stopped >= _STOPPED), "full windows"),
+            (known & (self.resent >= _RESENT), "losses"),
+        ]
+
     def _words(self, known: NDArray[np.bool_]) -> str:
         under_way, stopped, resent = (_percent(shares[known]) for shares in self[:3])
-        causes = [
-            (self.under_way[known] < MOSTLY, "the source having none to send, as between files"),
-            (self.stopped[known] >= _STOPPED, "full windows"),
-            (self.resent[known] >= _RESENT, "losses"),
+        found = [
+            words + " in some" * (not which[known].all())
+            for which, words in self._causes(known)
+            if which.any()
         ]
-        found = [words + " in some" * (not which.all()) for which, words in causes if which.any()]
         cause = f"This points to {' or '.join(found)}" if found else self._left(known)
         return (
             f"by the record of hosts data was under way for {under_way} of the streams' time, full windows stopped "

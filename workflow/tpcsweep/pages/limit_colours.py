@@ -20,7 +20,10 @@ _LIMITS = {
 readers and grey print. Source: P. Tol's schemes "bright" and "light" (2021)."""
 _ON_DARK = {"none_found": "#5a636e", "not_visible": "#46505b"}
 """Colours on dark pages of the limits without a cause, which would be the brightest ones there."""
-HOST_RATE_COLOUR, HOST_RATE_LETTER = "#DDAA33", "R"  # of `full_rates.HOST_RATE`, which pages alone have
+_OF_HOSTS = {"host_rate": ("#DDAA33", "R"), "connection": ("#997700", "P")}
+"""The same of the limits of `host_limits`, which pages alone have."""
 LIMIT_COLOURS = {limit: colour for limit, (colour, _) in _LIMITS.items()}
-LIMIT_COLOURS_ON_DARK = LIMIT_COLOURS | _ON_DARK
 LIMIT_LETTERS = {limit: letters for limit, (_, letters) in _LIMITS.items()}
+PAGE_COLOURS = LIMIT_COLOURS | {limit: colour for limit, (colour, _) in _OF_HOSTS.items()}
+PAGE_COLOURS_ON_DARK = PAGE_COLOURS | _ON_DARK
+PAGE_LETTERS = LIMIT_LETTERS | {limit: letters for limit, (_, letters) in _OF_HOSTS.items()}

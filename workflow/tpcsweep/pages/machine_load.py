@@ -88,7 +88,7 @@ def machine_load(summary: xr.Dataset) -> str:
     if slow:
         most = short(100 * float(_slowdown(summary).max()), 2)
         texts.append(
-            f"machine at least {SLOWED_TEXT} slower than at its fastest in {counted(slow, 'cell')}, at most {most} %"
+            f"machine at least {SLOWED_TEXT} slower than at its fastest in {counted(slow, 'cell')}, {most} % at worst"
         )
     if known:
         others = summary["machine_others"] + summary["machine_steal"].fillna(0.0)

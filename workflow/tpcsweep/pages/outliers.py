@@ -21,6 +21,7 @@ from tpcsweep.pages.finding import Sentence, places
 from tpcsweep.pages.machine_load import cells_on_full_machine, slowed_cells
 from tpcsweep.sweeps.sweep import REPETITION
 
+UNLIKE, LOADED = "unlike repetitions", "load of the machine"  # topics of findings that speak against settings
 _FEWEST = 3  # repetitions of a setting
 _DEVIATIONS = 3.5
 _NORMAL = 1.4826  # standard deviation of a normal distribution over its median deviation
@@ -74,7 +75,9 @@ def outliers(summary: xr.Dataset) -> Iterator[Sentence]:
     more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     first = "Unlike the other repetitions of its setting:" if far.any() else _LOADS_ALONE
     text = "\n".join([first, *lines[:_MOST], *more])
-    yield Sentence("unlike repetitions", text, places(found.any(axis=rates.get_axis_num(REPETITION)).ravel()))
+    topic = UNLIKE if far.any() else "repetitions under another load"
+    settings = places(found.any(axis=rates.get_axis_num(REPETITION)).ravel())
+    yield Sentence(topic, text, settings, listed=False)
 
 
 def on_a_loaded_machine(summary: xr.Dataset) -> Iterator[Sentence]:
@@ -84,12 +87,14 @@ def on_a_loaded_machine(summary: xr.Dataset) -> Iterator[Sentence]:
     ratios = (rates.values / np.where((usual := _of_siblings(rates, fewest=2)) > 0, usual, np.nan))[loaded]
     if not loaded.any():
         return
-    text = f"{counted(int(loaded.sum()), 'cell')} on a slow or full machine"
+    text, topic = f"{counted(int(loaded.sum()), 'cell')} on a slow or full machine", LOADED
     if (known := ratios[np.isfinite(ratios)]).size:
         ends = between(float(known.min()), float(known.max()))
         text += f": throughput is {ends} times the median of the other repetitions"
+        if known.size == ratios.size and np.abs(np.log(known)).max() <= _ALIKE:
+            topic += " without an effect"
     which = summary["throughput"].copy(data=loaded).any(REPETITION)
-    yield Sentence("load of the machine", f"{text}.", places(which.values.ravel()))
+    yield Sentence(topic, f"{text}.", places(which.values.ravel()))
 
 
 def _of_siblings(figure: xr.DataArray, fewest: int = _FEWEST) -> NDArray[np.float64]:

@@ -35,6 +35,7 @@ from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import States, names_only
+from tpcsweep.pages.host_limits import CONNECTION
 from tpcsweep.sweeps.parameters import KNOBS, LINK, Parameters, name_text, value_text
 
 _LOOKS = [remedy for limit in UNEXPLAINED for remedy in REMEDIES[limit]]
@@ -46,6 +47,7 @@ UNDECIDED_PAUSES = (
 _HERE, _WITH_LIMIT = "in these settings", "in settings with this limit"
 _MOST_RTTS = 4  # with an effect each in a sentence
 BUFFER = "tcp_buffer"
+_LIKE = {CONNECTION: "between_files"}  # limits of pages with the remedies of another one
 _OF_THE_PATH = ("rtt", "bandwidth", "loss")  # axes that no site chooses
 _BOTH_SIDES = {"cores": ", on both sides"}
 """Remark on the values of an axis that changes more than the words of its remedies name."""
@@ -114,9 +116,8 @@ class Remedies:
 
     def of(self, limit: str) -> Sequence[Remedy]:
         """Return the changes that may relieve a limit; settings of hosts that change buffers stand for these."""
-        known = [
-            remedy for remedy in REMEDIES.get(limit, ()) if not (remedy.axis == BUFFER and self._buffers)
-        ]
+        known = REMEDIES.get(_LIKE.get(limit, limit), ())
+        known = [remedy for remedy in known if not (remedy.axis == BUFFER and self._buffers)]
         return (*known, *(self._settings if limit else ()))
 
     @cached_property

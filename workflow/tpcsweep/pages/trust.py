@@ -2,7 +2,7 @@
 """Findings about the cells to trust less or not at all: warnings, wide intervals, outliers, and missing ones; pure."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +16,13 @@ from tpcsweep.data.labels import STATUS, flagged, is_mesh, outside_sweep
 from tpcsweep.data.lost_links import LostLink, by_site, main_reason
 from tpcsweep.pages.cell_columns import Cells, doubtful
 from tpcsweep.pages.finding import Sentence, places
-from tpcsweep.pages.outliers import on_a_loaded_machine, outliers
+from tpcsweep.pages.outliers import LOADED, UNLIKE, on_a_loaded_machine, outliers
 from tpcsweep.pages.page_flags import noted_cells
 from tpcsweep.sweeps.parameters import LINK, link_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
 
 WIDE_INTERVAL = 0.25  # half-width over the mean of settings that maps draw pale
+WARNINGS, WIDE = "warnings", "wide intervals"
 _MOST_LOST = 8  # groups of links without a measurement that have a line each
 _UNRECORDED = " Nothing is recorded of cells that were not measured: {}."
 
@@ -33,9 +34,24 @@ def doubts(summary: xr.Dataset, cells: Cells, in_blocks: bool) -> list[Sentence]
         *_wide(cells),
         *outliers(summary),
         *on_a_loaded_machine(summary),
-        *_holes(summary),
     ]
+    found = [*_in_short(summary, found), *found, *_holes(summary)]
     return [replace(each, of_trust=True) for each in found]
+
+
+def _in_short(summary: xr.Dataset, found: Sequence[Sentence]) -> Iterator[Sentence]:
+    """Count the settings against which some of the findings speak, each once."""
+    named = [each for each in found if each.settings and each.topic in (WARNINGS, WIDE, UNLIKE, LOADED)]
+    if len(named) < 2:
+        return
+    settings = sorted({place for each in named for place in each.settings})
+    measured = (summary["status"] != STATUS.index("not_measured")).any(REPETITION)
+    kinds = ", ".join(f"{each.topic} ({len(each.settings)})" for each in named)
+    text = (
+        f"To trust less: {len(settings)} of {int(measured.sum())} measured settings, by {kinds}. "
+        "The others have notes at most."
+    )
+    yield Sentence("in short", text, tuple(settings), listed=False)
 
 
 def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
@@ -51,7 +67,7 @@ def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
         notes = int((noted_cells(summary) & ok.values).sum())
         noted = f"; {notes} of them have notes" if notes else ""
         text = f"All {int(ok.sum())} cells with a throughput are without a warning{noted}."
-        yield Sentence("warnings", text, ())
+        yield Sentence(WARNINGS, text, ())
         return
     which = ", ".join(f"{FLAGS[flag].label} ({count})" for count, flag in counts)
     invalid = any(FLAGS[flag].grade == "invalid" for _, flag in counts)
@@ -66,8 +82,8 @@ def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
     if summary.sizes[REPETITION] > 1:
         others = len(set(settings) & {*_settings_with(summary, measured & ~held)})
         of_them = f"They belong to {counted(len(settings), 'setting')}"
-        text += f" {of_them}; the other repetitions of {others} of these count."
-    yield Sentence("warnings", text, settings)
+        text += f" {of_them}; {others} of these count by their other repetitions, as without warnings."
+    yield Sentence(WARNINGS, text, settings)
 
 
 def _wide(cells: Cells) -> Iterator[Sentence]:
@@ -83,7 +99,7 @@ def _wide(cells: Cells) -> Iterator[Sentence]:
         which = f"{counted(number, 'setting')} that findings use {'has' if number == 1 else 'have'}"
         width = f"an interval wider than ±{short(100 * WIDE_INTERVAL)} %"
         text = f"{which} {width}, at worst {example}."
-        yield Sentence("wide intervals", text, places(wide))
+        yield Sentence(WIDE, text, places(wide))
 
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
@@ -94,14 +110,15 @@ def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     numbers = " and ".join(f"{count} {text}" for count, text in counts if count)
     if numbers:
         values = (f" All cells with {value} are among them{why}." for value, why in _lost_values(summary))
-        whole = _lost_links(summary) if is_mesh(summary) else "".join(values)
+        mesh = is_mesh(summary)
+        whole = "".join(f"\n{line}" for line in lost_links(summary)) if mesh else "".join(values)
         which = inside & (status != STATUS.index("ok"))
         # A dataset of a run under way has the attribute.
         stopped = f"the run was stopped before them {summary.attrs.get('stopped', '')}".rstrip()
         state = "the run may go on" if summary.attrs.get("partial") else stopped
         why = _UNRECORDED.format(state) if _without_record(summary).any() else ""
         text = f"{inside.sum()} cells: {numbers}.{whole}{why}"
-        yield Sentence("missing cells", text, _settings_with(summary, which))
+        yield Sentence("missing cells", text, _settings_with(summary, which), listed=not mesh)
 
 
 def _without_record(summary: xr.Dataset) -> NDArray[np.bool_]:
@@ -112,7 +129,7 @@ def _without_record(summary: xr.Dataset) -> NDArray[np.bool_]:
     )
 
 
-def _lost_links(summary: xr.Dataset) -> str:
+def lost_links(summary: xr.Dataset) -> list[str]:
     """Return a line for each site, or each reason, with links that have no throughput in some cell."""
     cells = (summary["status"] != STATUS.index("ok")) & ~outside_sweep(summary)
     reasons = summary.get("message", xr.full_like(cells, "", object)).values[cells.values].astype(str)
@@ -132,7 +149,7 @@ def _lost_links(summary: xr.Dataset) -> str:
     lines = [f"{capital(where)}{why and f': {why}'}." for where, why in groups[:_MOST_LOST]]
     if (more := len(groups) - _MOST_LOST) > 0:
         lines.append(f"{counted(more, 'further group')} of links: select them in the matrix.")
-    return "".join(f"\n{line}" for line in lines)
+    return lines
 
 
 def _lost_values(summary: xr.Dataset) -> Iterator[tuple[str, str]]:

@@ -26,15 +26,18 @@ ASSUMED = "no interval of its own: noise of a typical cell"
 _OTHERS = {"sends": "send", "receives": "receive"}
 
 
-def sentences(found: MeshEffects, full: Collection[tuple[str, str]] = ()) -> list[str]:
+def sentences(
+    found: MeshEffects, full: Collection[tuple[str, str]] = (), reasons: Sequence[str] = ()
+) -> list[str]:
     """Return statements about a mesh, most important first: slow sites and links, fast ones, and the unknown.
 
-    `full` are the sources and destinations of links that were measured on a full machine.
+    `full` are the sources and destinations of links that were measured on a full machine, and `reasons` lines on those
+    without a measurement.
     """
     slow = _named(found, ("slow", "window"), "slow link", full)
     named = [*slow, *_named(found, ("fast",), "fast link", full)]
     nothing = [] if named or not _compared(found) else [_nothing(found)]
-    return [*named, *nothing, *_best_senders(found), *_method(found), *_unknown(found)]
+    return [*named, *nothing, *_best_senders(found), *_method(found), *_unknown(found, reasons)]
 
 
 def _best_senders(found: MeshEffects) -> Iterator[str]:
@@ -88,7 +91,7 @@ def link_matrix(found: MeshEffects) -> LinkMatrix:
                 "mark": MARKS.get(link.verdict, ""),
                 "compared": link.verdict not in ("waited", "not measured"),
                 "text": "\n".join(_lines(link)),
-                "about": "; ".join(_about(link)),
+                "about": "; ".join(_about(link, found)),
             }
             for link in links
         ],
@@ -145,11 +148,15 @@ def _lines(link: LinkEffect) -> Iterator[str]:
     yield from _verdict(link)
 
 
-def _about(link: LinkEffect) -> Iterator[str]:
+def _about(link: LinkEffect, found: MeshEffects) -> Iterator[str]:
     """Yield what the comparison of all links says of one, beyond the figures of its cell."""
     if link.assumed and np.isfinite(link.low):
         yield f"{between(link.low, link.high)} Gbit/s by the noise of a typical cell"
     yield from _verdict(link)
+    ends = {("sends", link.source), ("receives", link.destination)}
+    for site in found.sites:
+        if (site.role, site.site) in ends and site.verdict in MARKS:
+            yield f"site {site.site} {site_ratio(site)}"
 
 
 def _verdict(link: LinkEffect) -> Iterator[str]:
@@ -266,7 +273,7 @@ def _method(found: MeshEffects) -> Iterator[str]:
     )
 
 
-def _unknown(found: MeshEffects) -> Iterator[str]:
+def _unknown(found: MeshEffects, reasons: Sequence[str]) -> Iterator[str]:
     for role, verb in _OTHERS.items():
         if alone := [site.site for site in found.sites if (site.role, site.verdict) == (role, "one link")]:
             yield f"One link cannot tell a slow site from a slow path: {_list(alone)} {verb} on one link."
@@ -285,7 +292,8 @@ def _unknown(found: MeshEffects) -> Iterator[str]:
         yield from _slowest(found, min(link.throughput for link in waited))
     missing = sum(link.verdict == "not measured" for link in found.links)
     if missing:
-        yield f"{counted(missing, 'link')} without a usable measurement: {lost(found)}."
+        count = f"{counted(missing, 'link')} without a usable measurement"
+        yield "\n".join([f"{count}:", *reasons]) if reasons else f"{count}: {lost(found)}."
 
 
 def _slowest(found: MeshEffects, waited: float) -> Iterator[str]:

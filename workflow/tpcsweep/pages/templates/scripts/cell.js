@@ -44,7 +44,7 @@ function fillEvidence(row) {
   const cause = row.mean === null ? [] : causeOf(row, shares);
   fill("cause", ...cause);
   fill("advice", cause.length > 0 && points.advice.texts[points.advice.at[row.point]]);
-  const list = shares.map(([limit, percent]) => `by ${limits[limit].name} for ${percent} %`);
+  const list = shares.map(([limit, percent]) => `by ${limits[limit].name} (${limits[limit].letter}) for ${percent} %`);
   fill("shares", list.length > 0 && `Its time was limited ${list.join(", ")}.`);
   const bar = d3.select("#bar").attr("aria-label", `The setting's time was limited ${list.join(", ")}`);
   const parts = bar.selectAll("span").data(shares).join("span");

@@ -10,8 +10,8 @@ const LOOKS = [
 ];
 const MOST_LINES = LOOKS.length * COLOURS.length; // of words; more would look alike
 
-const APART = 5; // px, between the marks of neighbouring lines
-const MOST_APART = 8; // lines that have room for it
+const APART = 10; // px, between the marks of neighbouring lines, where they have room
+const LEAST_APART = 3; // px, below which marks stand at their values
 
 /** Place in `LOOKS` of a line. @param {number} at its place */
 function lookOf(at) {
@@ -59,8 +59,8 @@ function marksOfLine(rows, line, strokeDasharray, top, dx, channels) {
   ];
 }
 
-/** @param {string[]} shown values of lines */
-function lineMarks(rows, shown, line, looks, top, { channels, facets }) {
+/** @param {string[]} shown values of lines @param {number} apart px between the marks of neighbouring ones */
+function lineMarks(rows, shown, line, looks, top, apart, { channels, facets }) {
   const byLine = d3.group(
     rows.filter(row => row.mean !== null),
     line,
@@ -68,7 +68,6 @@ function lineMarks(rows, shown, line, looks, top, { channels, facets }) {
   const onPaths = rows.filter(row => row.mean !== null && row.path !== null && row.path < top);
   const dashed = { stroke: "currentColor", strokeDasharray: "5 4", strokeOpacity: 0.6 };
   const cross = { symbol: "times", r: 4, stroke: "var(--invalid)", strokeWidth: 2 };
-  const apart = shown.length > MOST_APART ? 0 : APART;
   return [
     Plot.ruleY(onPaths, Plot.selectFirst({ y: "path", z: "path", ...facets, className: "path", ...dashed })),
     ...shown.map((value, nth) => {
@@ -97,16 +96,19 @@ function drawLines(all, axesAt, room) {
   const color = /** @type {ScaleOptions} */ ({ ...scale, range: lineColours(shown, isOrdered) });
   const symbol = { domain: shown, range: shown.map(value => LOOKS[looks.get(value)][0]) };
   const panelHeight = Math.max(120, Math.min(330, 460 / layout.rowCount));
+  const width = Math.max(room, left + layout.right + layout.columnCount * 110);
+  const step = (width - left - layout.right) / layout.columnCount / layout.across.length;
+  const apart = Math.min(APART, (0.7 * step) / shown.length);
   const options = {
     ...layout.options,
-    width: Math.max(room, left + layout.right + layout.columnCount * 110),
+    width,
     height: layout.margins + layout.rowCount * panelHeight,
     marginLeft: left,
     x: { ...layout.x, type: "point", padding: 0.3 },
     y: { label: "Gbit/s", domain: [0, top], nice: false, grid: true, ticks: 5 },
     color,
     symbol,
-    marks: lineMarks(rows, shown, line, looks, top, layout),
+    marks: lineMarks(rows, shown, line, looks, top, apart < LEAST_APART ? 0 : apart, layout),
   };
   const isMixed = shown.length > COLOURS.length && !isOrdered;
   const legend =
