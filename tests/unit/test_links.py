@@ -110,6 +110,9 @@ def test_a_statement_has_ratio_interval_and_limit() -> None:
         and "; limit: the path's bandwidth. Both sites are as usual" in link
     )
     assert sentences(found, full={("S01", "S03"), ("S01", "S04")})[1] == f"{link} {FULL}"
+    many = sentences(found, full={("S01", "S03"), *((site, "S12") for site in TWELVE[:4])})[1]
+    others = "The 4 other links that were measured on a full machine reach "
+    assert many.startswith(f"{link} {FULL} {others}") and many.endswith(" times the expectation.")
     assert re.fullmatch(
         r"Best sender: S\d\d, 1\.\d+ times the others \(1\.\d+ to 1\.\d+\); not told from it by .*: S\d\d.*\.",
         best,

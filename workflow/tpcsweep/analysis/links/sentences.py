@@ -16,6 +16,7 @@ from tpcsweep.pages.contract import LinkMatrix, SiteRow
 from tpcsweep.sweeps.parameters import link_text
 
 MOST_NAMED = 12  # sites or links of one kind in a list
+_FEWEST_OTHERS = 3  # links whose range says something
 _FEWEST_SENDERS = 3  # sites of which one is called the best
 _MOST_LOST = 4  # sites and links without a usable measurement in a sentence
 MARKS = {"slow": "▼", "window": "◆", "fast": "▲", "waited": "‖", "one link": "?"}
@@ -59,10 +60,22 @@ def _named(
     together = [link for event in events for link in event.links]
     links = [link for link in found.links if link.verdict in verdicts and link not in together]
     texts = [
-        _link(link, confounded(link, found)) + f" {FULL}" * ((link.source, link.destination) in full)
+        _link(link, confounded(link, found)) + _on_full_machine(link, found, full)
         for link in sorted(links, key=distance)
     ]
     return [*sites, *(_event(event) for event in events), *_shortened(texts, noun)]
+
+
+def _on_full_machine(link: LinkEffect, found: MeshEffects, full: Collection[tuple[str, str]]) -> str:
+    """Say that a link was measured on a full machine, and what others reached there; "" for all other links."""
+    if (link.source, link.destination) not in full:
+        return ""
+    others = [each.ratio for each in found.links if each != link and (each.source, each.destination) in full]
+    known = [ratio for ratio in others if np.isfinite(ratio)]
+    if len(known) < _FEWEST_OTHERS:
+        return f" {FULL}"
+    reach = f"{between(min(known), max(known))} times the expectation"
+    return f" {FULL} The {len(known)} other links that were measured on a full machine reach {reach}."
 
 
 def _event(event: SlowTime) -> str:
