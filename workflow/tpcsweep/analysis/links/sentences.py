@@ -67,7 +67,7 @@ def _named(
 
 
 def _on_full_machine(link: LinkEffect, found: MeshEffects, full: Collection[tuple[str, str]]) -> str:
-    """Say that a link was measured on a full machine, and what others reached there; "" for all other links."""
+    """Say that a link was measured on a full machine, and how fast others were there; "" for all other links."""
     if (link.source, link.destination) not in full:
         return ""
     others = [each.ratio for each in found.links if each != link and (each.source, each.destination) in full]
@@ -162,7 +162,7 @@ def _lines(link: LinkEffect) -> Iterator[str]:
 
 
 def _about(link: LinkEffect, found: MeshEffects) -> Iterator[str]:
-    """Yield what the comparison of all links says of one, beyond the figures of its cell."""
+    """Yield the words of a comparison of all links about one, beyond the figures of its cell."""
     if link.assumed and np.isfinite(link.low):
         yield f"{between(link.low, link.high)} Gbit/s by the noise of a typical cell"
     yield from _verdict(link)
@@ -181,7 +181,7 @@ def _verdict(link: LinkEffect) -> Iterator[str]:
 
 
 def site_ratio(site: SiteEffect) -> str:
-    """Return what follows the name of a site: its ratio to the others."""
+    """Return the words after the name of a site: its ratio to the others."""
     times = f"{short(site.ratio)} times what the others {_OTHERS[site.role]}"
     return f"{site.role} {times} ({between(site.low, site.high)})"
 
