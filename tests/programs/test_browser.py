@@ -242,6 +242,7 @@ def test_a_finding_shows_all_of_its_settings_after_a_filter(results: Path) -> No
         settings = (button.get_attribute("data-settings") or "").split()
         outlined = visit.run("document.querySelectorAll('#picture .shown').length")
         assert outlined == visit.run(rows) == len(settings) < every
+        assert "Ringed: " in visit.page.locator("#marks").inner_text()
         assert visit.page.locator("#of-finding").is_visible()
         visit.page.locator("[name='only.streams']").select_option(index=1)
         assert not visit.page.locator("#of-finding").is_visible(), "a filter ends it"
@@ -287,6 +288,18 @@ def test_links_to_flags_and_cells_show_what_they_lead_to(results: Path) -> None:
         visit.page.locator("section[aria-labelledby='h-doubts'] .findings a[href*='cell=']").first.click()
         assert visit.page.locator("[name='only.streams']").input_value() == ""
         assert visit.run("document.querySelectorAll('#picture .chosen').length") == 1
+
+
+def test_settings_without_a_rate_come_last_in_both_orders_and_are_not_without_warning(results: Path) -> None:
+    rates = "[...document.querySelectorAll('#table tbody tr')].map(row => row.children[3].textContent)"
+    with visiting(results / "sweep/index.html") as visit:
+        for _ in range(2):
+            visit.page.locator("#table thead button", has_text="Gbit/s").click()
+            texts = visit.run(rates)
+            first = next(at for at, text in enumerate(texts) if not text[0].isdigit())
+            assert 0 < first < len(texts) and not any(text[0].isdigit() for text in texts[first:])
+        visit.page.locator("[name='flag']").select_option("none")
+        assert all(text[0].isdigit() for text in visit.run(rates))
 
 
 def test_the_panel_of_a_link_has_its_rate_against_the_expectation(results: Path) -> None:

@@ -471,3 +471,13 @@ def test_a_limit_names_the_effect_of_knobs_that_are_not_its_remedies() -> None:
         "No clear effect, measured: more cores (4 instead of 1, on both sides), 1 times in these settings"
         in text
     )
+
+
+def test_the_limit_of_another_repetition_is_the_second_one_of_a_setting() -> None:
+    """Both then have remedies in its panel, as if their shares were within a tenth of each other."""
+    axes = {"streams": [1, 2, 4, 8], "repetition": [1, 2, 3]}
+    summary = swept(np.full((4, 3), 0.5), "window", axes)
+    summary["limit"][0, 2] = "cpu_destination"
+    summary["limit_second"][1, 0] = "loss"
+    assert settings_of(summary)["limit"].values.tolist() == ["window"] * 4
+    assert settings_of(summary)["limit_second"].values.tolist() == ["cpu_destination", "loss", "", ""]

@@ -63,12 +63,16 @@ def links_section(_dataset: Path, summary: xr.Dataset) -> Section:
     from tpcsweep.analysis.links.goals import links_on_full_machine
     from tpcsweep.analysis.links.headline import headline, slowest
     from tpcsweep.analysis.links.link_rates import mesh_of
-    from tpcsweep.analysis.links.sentences import link_matrix, sentences, site_rows
+    from tpcsweep.analysis.links.sentences import CRITERION, link_matrix, sentences, site_rows
     from tpcsweep.analysis.links.verdicts import mesh_effects
 
     found = mesh_effects(mesh_of(summary))
     texts = sentences(found, links_on_full_machine(summary), lost_links(summary))
-    return {"links": Links(headline(found), texts, site_rows(found), link_matrix(found), slowest(found))}
+    return {
+        "links": Links(
+            headline(found), texts, site_rows(found), CRITERION, link_matrix(found), slowest(found)
+        )
+    }
 
 
 def goals_section(table: Path) -> Analysis:

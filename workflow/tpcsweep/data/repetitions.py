@@ -53,8 +53,9 @@ def settings_of(summary: xr.Dataset) -> xr.Dataset:
     shares = {name: settings[share] for name, share in SHARES.items() if share in settings}
     settings["limit"] = _most_frequent(limit, counted, shares)
     if "limit_second" in summary:
-        seconds = _first(summary, summary["limit_second"])
-        settings["limit_second"] = _most_frequent(seconds, counted & (limit == settings["limit"]), shares)
+        # The limit of a repetition with another one than its setting is a second one of the setting.
+        seconds = np.where(limit == settings["limit"], _first(summary, summary["limit_second"]), limit)
+        settings["limit_second"] = _most_frequent(seconds, counted, shares)
     if summary.attrs.get("testbed_kind") != SIMULATED:
         settings |= _intervals(summary, counted, settings)
     first = summary["throughput"].isel({REPETITION: 0}, drop=True)

@@ -97,6 +97,8 @@ class Links(NamedTuple):
     headline: str  # the answer of the mesh, or ""
     sentences: Sequence[str]
     sites: Sequence[SiteRow]
+    criterion: str
+    """The rule by which a site or link is called slow or fast."""
     matrix: LinkMatrix
     slowest: tuple[str, str] | None
     """Source and destination of the link that is slow although its sites are not, or None."""
@@ -153,6 +155,7 @@ def page_content(
         "models": forecast.section if forecast else None,
         "links": list(links.sentences) if links else [],
         "sites": links.sites if links else [],
+        "criterion": links.criterion if links else "",
         "goals": goals,
         "overview": overview,
         "axes": [axis_meaning(summary[name]) for name in summary["throughput"].dims],

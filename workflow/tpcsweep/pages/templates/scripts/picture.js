@@ -37,9 +37,6 @@ function drawPicture() {
   find("picture").replaceChildren(chart);
   find("legend").replaceChildren(...legend);
   find("drawn").textContent = drawnText(all.length);
-  for (const text of find("marks").querySelectorAll("[data-of]")) {
-    text.hidden = !find("picture").querySelector(text.dataset.of);
-  }
   links = linksOf(chart);
   outline();
 }
@@ -52,11 +49,14 @@ function drawnText(count) {
   return texts.join(" ");
 }
 
-/** Outline the settings of the chosen finding. */
+/** Outline the settings of the chosen finding, and name the marks that the picture has. */
 function outline() {
   const held = ofFinding();
   for (const button of buttons()) button.setAttribute("aria-pressed", `${button.value === state.finding}`);
   for (const row of settings) linkOf(row)?.classList.toggle("shown", held?.has(row.point) ?? false);
+  for (const text of find("marks").querySelectorAll("[data-of]")) {
+    text.hidden = !find("picture").querySelector(text.dataset.of);
+  }
 }
 
 /** The chosen finding's settings, outlined in the picture and alone in the table. */

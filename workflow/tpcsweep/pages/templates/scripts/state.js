@@ -87,7 +87,8 @@ function ofFinding() {
 /** The settings that pass the filters, each of which is a part of the state. */
 function filtered() {
   const wanted = flags.findIndex(({ words }) => words === state.flag);
-  const passes = row => (wanted < 0 ? !isDoubtful(row) : row.flags.some(({ flag }) => flag === wanted));
+  const isGood = row => row.mean !== null && !isDoubtful(row);
+  const passes = row => (wanted < 0 ? isGood(row) : row.flags.some(({ flag }) => flag === wanted));
   const wantedOn = axis => state[`only.${axes[axis].key}`];
   return settings.filter(
     row =>

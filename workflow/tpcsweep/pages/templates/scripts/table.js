@@ -3,8 +3,8 @@
 /** What columns are sorted by. @type {Record<string, (row: Setting) => number>} */
 const ORDERS = {
   ...Object.fromEntries(axes.map(({ key }, axis) => [key, row => row.at[axis]])),
-  throughput: row => row.mean ?? -1,
-  interval: row => row.half ?? -1,
+  throughput: row => row.mean ?? NaN, // the unknown comes last in both orders
+  interval: row => row.half ?? NaN,
   limit: row => row.limit,
   flags: row => row.grade,
 };
