@@ -209,6 +209,13 @@ def test_the_answer_names_the_ends_of_an_effect_that_differs_along_an_axis() -> 
     assert "the throughput of buffers v0: a gain of at least 10 %." in headline(several)
 
 
+def test_opposite_effects_have_no_verdict_over_all_cells() -> None:
+    summary = made_up({"stock": 0.0, "cap": -0.5}, 8, seed=3, many_streams=1.5).assign_attrs(order="blocks")
+    section = effects_section(Path(), summary)["effects"]
+    rows = {row["words"]: row["verdict"] for row in section["rows"] if row["drawn"]}
+    assert rows["cap"] == "depends on streams" and rows["cap, streams 16"] == "gain of at least 10 %"
+
+
 @pytest.mark.parametrize(("order", "blocks"), [("blocks", 4), ("random", 4), ("blocks", 1)])
 def test_the_page_of_a_sweep_in_blocks_has_the_verdicts(tmp_path: Path, order: str, blocks: int) -> None:
     file = written(tmp_path, made_up({"stock": 0.0, "fq": 0.4}, blocks, seed=5), order=order)

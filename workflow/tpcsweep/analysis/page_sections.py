@@ -20,12 +20,12 @@ from tpcsweep.pages.content import Links
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.making import Analysis, Section
 from tpcsweep.pages.trust import lost_links
-from tpcsweep.sweeps.parameters import LINK
+from tpcsweep.sweeps.parameters import LINK, name_text
 from tpcsweep.sweeps.problems import ConfigurationError
 from tpcsweep.sweeps.sweep import REPETITION
 
 if TYPE_CHECKING:
-    from tpcsweep.analysis.block_effects import BlockEffects
+    from tpcsweep.analysis.block_effects import BlockEffects, Row
 
 
 def claims_section(dataset: Path, summary: xr.Dataset) -> Section:
@@ -136,7 +136,7 @@ def _effect_rows(found: BlockEffects) -> list[EffectRow]:
     rows: list[EffectRow] = []
     for row in found.rows:
         times, interval = short(row.ratio), between(row.low, row.high)
-        verdict = verdict_text(row, found.at_least)
+        verdict = _opposite_effects(row, found) or verdict_text(row, found.at_least)
         text = f"{times} times ({interval}, {counted(row.blocks, 'block')}); {verdict}"
         rows.append(
             {
@@ -159,6 +159,17 @@ def _effect_rows(found: BlockEffects) -> list[EffectRow]:
             }
         )
     return rows
+
+
+def _opposite_effects(row: Row, found: BlockEffects) -> str:
+    """Return the axis along which a value both gains and does not, in place of a verdict over all cells; or ""."""
+    parts = [
+        part
+        for part in found.rows
+        if part.axis and (part.setting, part.value, part.measure) == (row.setting, row.value, row.measure)
+    ]
+    is_opposite = not row.axis and {"gain", "less"} <= {part.verdict for part in parts}
+    return f"depends on {name_text(parts[0].axis)}" if is_opposite else ""
 
 
 SECTIONS: Sequence[Analysis] = (
