@@ -34,7 +34,7 @@ def page(folded: folding.Folded, summary: xr.Dataset) -> BeautifulSoup:
 def test_notes_are_no_warnings_and_the_head_and_the_findings_name_them(folded: folding.Folded) -> None:
     summary = folded.summary.copy(deep=True)
     summary["flags"][:] = 0
-    assert dataset_facts(summary)["state"].endswith("8 cells: 8 without warnings")
+    assert dataset_facts(summary)["state"].endswith("8 cells, all measured: 8 without warnings")
     assert "All 8 cells with a throughput are without a warning." in [one.text for one in findings(summary)]
     summary["flags"].values.flat[:5] = flag_masks(summary)["wide_interval"]
     summary["flags"].values.flat[0] |= flag_masks(summary)["disturbed"]

@@ -222,7 +222,7 @@ def test_the_head_tells_whether_the_machine_was_quiet(folded: Folded, summary: x
     slow = summary.copy(deep=True).assign(machine_slowed=0 * summary["throughput"])
     slow["machine_slowed"].values.flat[:3] = 0.2, 0.41, 0.38
     assert dataset_facts(slow)["machine"] == (
-        "machine at least 25 % slower than at its fastest in 2 cells, at most 41 %; "
+        "machine at least 25 % slower than at its fastest in 2 cells, 41 % at worst; "
         "other programs used at most 4 % of its CPU"
     )
     slow["flags"].values.flat[1] = flag_masks(summary)["disturbed"]

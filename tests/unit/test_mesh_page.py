@@ -173,9 +173,9 @@ def test_an_interval_that_is_not_the_cells_own_says_so(mesh: Made) -> None:
 @pytest.mark.parametrize(
     ("streams", "repetitions", "size"),
     [
-        (1, 1, "6 sites, 30 links, one cell each: "),
-        (1, 2, "6 sites, 30 links × 2 repetitions = 60 cells: "),
-        (2, 1, "6 sites, 30 links, 60 settings × 1 repetition = 60 cells: "),
+        (1, 1, "6 sites, 30 links, one cell each, all measured: "),
+        (1, 2, "6 sites, 30 links × 2 repetitions = 60 cells, all measured: "),
+        (2, 1, "6 sites, 30 links, 60 settings × 1 repetition = 60 cells, all measured: "),
     ],
 )
 def test_the_head_counts_sites_and_links(mesh: Made, streams: int, repetitions: int, size: str) -> None:

@@ -87,7 +87,7 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
         ],
         "host": str(attributes.get("host", "")),
         "measured_in": results_folder(summary),
-        "state": f"{_size(summary)}: "
+        "state": f"{_size(summary)}{', all measured' * bool((measured | ~inside).all())}: "
         + ", ".join(f"{int(which.sum())} {words}" for words, which in counts.items() if which.any()),
         "failed": int(counts["failed"].sum()),
         "missing": int(counts["not measured"].sum()),

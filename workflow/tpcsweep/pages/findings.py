@@ -22,7 +22,7 @@ from tpcsweep.pages.axis_effects import differing, mean_change, pairs_of
 from tpcsweep.pages.cell_columns import FULL, Cells, grid_cells
 from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.finding import Sentence, places
-from tpcsweep.pages.full_rates import RAISE, RateOfHost
+from tpcsweep.pages.full_rates import RAISE, RAISE_OR_FILL, RateOfHost
 from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import host_changes
 from tpcsweep.pages.host_limits import MEANINGS, NAMES, WITHOUT_CAUSE, HostRecords, host_records
@@ -33,6 +33,7 @@ from tpcsweep.sweeps.parameters import KNOBS, value_text
 _HIGHEST = "best settings"
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
 _MOST_RTTS = 4  # RTTs with a cheapest setting in a sentence
+_MOST_NAMED = 3  # best settings with their names
 _FEWEST_COSTS = 4  # settings from which a sentence tells their CPU
 _ENOUGH, _MANY = 1 / 3, 4
 """Share and number of settings without warnings below which they do not speak for the sweep; half of its settings do.
@@ -96,6 +97,7 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
         if not fills:
             within = "their intervals" if np.isfinite(half[group]).all() else "the usual scatter of runs"
             text += f". {group.sum()} settings, its own included, are equal to it within {within}"
+            text += _names(group, cells)
         else:
             share = f"{short(100 * _EQUAL)} % of its bandwidth or more"
             text += f". {group.sum()} of {cells.trusted.sum()} settings{cells.kind} fill the path: they reach {share}"
@@ -108,6 +110,15 @@ def _highest(cells: Cells) -> Iterator[Sentence]:
         named = [name for name in cells.several() if len(cells.axes[name]) > 1]
         where = ", ".join(cells.value(name, int(cells.places[name][best])) for name in named)
         yield Sentence(_HIGHEST, f"{text}, with {where}." if where else f"{text}.", places(group))
+
+
+def _names(group: NDArray[np.bool_], cells: Cells) -> str:
+    """Return the names of few settings, in brackets; "" of many."""
+    names = [
+        ", ".join(cells.value(name, int(cells.places[name][at])) for name in cells.several())
+        for at in np.flatnonzero(group)[:_MOST_NAMED]
+    ]
+    return f" ({'; '.join(names)})" if group.sum() <= _MOST_NAMED else ""
 
 
 def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
@@ -290,7 +301,7 @@ def _effects(cells: Cells, in_blocks: Collection[str]) -> Iterator[Sentence]:
     if changes:
         text = (
             "Change of the throughput, in the geometric mean of pairs of settings that differ in nothing else, "
-            "whatever limits them; gains in settings with one limit are above."
+            "whatever their limits; gains in settings with one limit are above."
         )
         if len(changes) > axes:
             text += (
@@ -356,5 +367,6 @@ def _cpu_costs(settings: xr.Dataset, cells: Cells) -> Iterator[Sentence]:
 def _host_rates(rates: Sequence[RateOfHost]) -> Iterator[Sentence]:
     for limit in rates:
         if limit.full.any():
-            text = f"{limit.in_settings(limit.full)} {RAISE}"
+            raised = RAISE_OR_FILL if limit.at_times.any() else RAISE
+            text = f"{limit.in_settings(limit.full)} {raised}"
             yield Sentence("limit of a host", text, places(limit.full))

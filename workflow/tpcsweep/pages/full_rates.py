@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.common.texts import capital
 from tpcsweep.data.host_rates import FULL_RATE, HostRate, is_full, shares_of_rates, time_under_way
-from tpcsweep.data.labels import STATUS
+from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import UNEXPLAINED
 from tpcsweep.sweeps.sweep import REPETITION
 
 RAISE = "Only a higher rate there raises it."
 WHILE = "while data is under way"
-_RAISE_OR_FILL = "A higher rate there raises it, or less time without data."
+RAISE_OR_FILL = "A higher rate there raises it, or less time without data."
 
 
 class RateOfHost(NamedTuple):
@@ -26,9 +26,9 @@ class RateOfHost(NamedTuple):
     words: str
     """The limit, such as "a rate limit on dtn1's ens1 (tbf, 10 Gbit/s)"."""
     shares: NDArray[np.float64]
-    """Throughput of each setting over the limit, in the median of repetitions; NaN for settings without it."""
+    """Throughput of each setting over the limit; NaN for settings without it."""
     under_way: NDArray[np.float64]
-    """Share of each setting's time in which data was under way, in the median of repetitions; NaN if unknown."""
+    """Share of each setting's time in which data was under way; NaN if unknown."""
 
     @property
     def full(self) -> NDArray[np.bool_]:
@@ -83,10 +83,11 @@ class RateOfHost(NamedTuple):
 
 def rates_of_hosts(summary: xr.Dataset) -> list[RateOfHost]:
     """Return the limits under which settings of a dataset were measured."""
-    ok = summary["status"] == STATUS.index("ok")
-    under_way = time_under_way(summary).where(ok).median(REPETITION).values.ravel()
+    settings = settings_of(summary)
+    under_way, rates = time_under_way(settings).values.ravel(), settings["throughput"].values.ravel()
+    positive = summary["throughput"].where(summary["throughput"] > 0)
     return [
-        RateOfHost(rate_words(limit), cells.where(ok).median(REPETITION).values.ravel(), under_way)
+        RateOfHost(rate_words(limit), rates * (cells / positive).max(REPETITION).values.ravel(), under_way)
         for limit, cells in shares_of_rates(summary).items()
     ]
 
@@ -104,7 +105,7 @@ def lines_of_settings(rates: Sequence[RateOfHost], limits: NDArray[Any]) -> list
         for at in np.flatnonzero(limit.full | (unexplained & limit.below)):
             share = f"{short(100 * limit.shares[at])} % of"
             if limit.full[at]:
-                when, change = (f" {WHILE}", _RAISE_OR_FILL) if limit.at_times[at] else ("", RAISE)
+                when, change = (f" {WHILE}", RAISE_OR_FILL) if limit.at_times[at] else ("", RAISE)
                 lines[at] = f"{capital(limit.words)} is full{when}: throughput is {share} it. {change}"
             else:
                 lines[at] = lines[at] or f"Throughput is {share} {limit.words}, which is not full."

@@ -27,7 +27,7 @@ _DEVIATIONS = 3.5
 _NORMAL = 1.4826  # standard deviation of a normal distribution over its median deviation
 _LEAST = 0.2  # share of the median below which a deviation is no news
 _ALIKE = 0.02  # share of the median up to which a throughput is as usual
-_MOST = 5  # repetitions with a line each
+_MOST = 12  # repetitions with a line each
 _UNLIKE = 0.3  # difference of a share to that of the other repetitions from which it is named
 _LOADS_ALONE = (
     "No repetition's throughput is far from that of the others of its setting. The load of machines is:"
