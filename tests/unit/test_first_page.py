@@ -227,7 +227,7 @@ def test_the_head_tells_whether_the_machine_was_quiet(folded: Folded, summary: x
     )
     slow["flags"].values.flat[1] = flag_masks(summary)["disturbed"]
     assert dataset_facts(slow)["machine"].startswith(
-        "machine busy or slow in 1 cell; machine at least 25 % slower than at its fastest in 1 cell, at most 38 %; "
+        "machine busy or slow in 1 cell; machine at least 25 % slower than at its fastest in 1 cell, 38 % at worst; "
         "other programs"
     )
     alone = dataset_facts(slow.drop_vars("machine_others"))["machine"]
