@@ -231,7 +231,7 @@ def test_the_head_tells_whether_the_machine_was_quiet(folded: Folded, summary: x
         "other programs"
     )
     alone = dataset_facts(slow.drop_vars("machine_others"))["machine"]
-    assert alone == "machine at least 25 % slower than at its fastest in 1 cell, at most 38 %"
+    assert alone == "machine at least 25 % slower than at its fastest in 1 cell, 38 % at worst"
     summary["flags"].values.flat[0] = flag_masks(summary)["disturbed"]
     assert "machine busy or slow in 1 cell;" in dataset_facts(summary)["machine"]
     unknown = summary.assign(machine_others=summary["machine_others"] * np.nan)
