@@ -113,6 +113,17 @@ def test_settings_to_trust_less_are_counted_once_before_the_reasons() -> None:
     summary["throughput"][3, 1, 0] *= 0.8
     [(text, settings)] = about(summary.assign(machine_cpu=loaded), "To trust less")
     assert "load of the machine (1)" in text and settings == (0, 2, 7)
+    assert about(
+        repeated(0.0), "No setting has a warning, a wide interval or a repetition unlike the others."
+    )
+
+
+def test_few_cells_with_a_warning_are_listed_themselves() -> None:
+    """A setting has many repetitions, and its others may be good."""
+    summary = repeated(0.0)
+    summary["flags"][2, 1, 3] = flag_masks(summary)["not_steady"]
+    [found] = [each for each in findings(summary) if each.topic == "warnings"]
+    assert (found.settings, found.cells) == ((5,), (28,))
 
 
 def test_missing_cells_tell_what_stopped_the_run() -> None:

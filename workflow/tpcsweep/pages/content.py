@@ -74,6 +74,8 @@ from tpcsweep.sweeps.sweep import REPETITION, cell_paths
 
 _MOST_LISTED = 20
 """Cells with a flag that are listed, if it is a warning or worse."""
+_MOST_CELLS = 12
+"""Cells of a finding that are listed in place of its settings."""
 _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu"),
     *("machine_cpu", "machine_others", "machine_slowed"),
@@ -174,9 +176,19 @@ def _finding(summary: xr.Dataset, found: Sentence, number: int) -> dict[str, Any
         "topic": capital(found.topic),
         "text": found.text,
         "settings": list(found.settings),
-        "links": _links_of(summary, found.settings) if found.of_trust and found.listed else [],
+        "listed": "Cells" if found.cells else "Settings",
+        "links": _listed(summary, found),
         "changes": [_change(change) for change in found.changes],
     }
+
+
+def _listed(summary: xr.Dataset, found: Sentence) -> list[CellLink]:
+    if not (found.of_trust and found.listed):
+        return []
+    if not 0 < len(found.cells) <= _MOST_CELLS:
+        return _links_of(summary, found.settings)
+    shape = summary["throughput"].shape
+    return cell_links(summary, np.isin(np.arange(summary["throughput"].size).reshape(shape), found.cells))
 
 
 def _links_of(summary: xr.Dataset, settings: Sequence[int]) -> list[CellLink]:

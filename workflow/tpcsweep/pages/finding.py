@@ -29,6 +29,8 @@ class Sentence:
     changes: tuple[Change, ...] = ()
     of_trust: bool = False  # whether it is about the trust in cells
     listed: bool = True  # whether links to its settings follow, if it is about trust
+    cells: tuple[int, ...] = ()
+    """Indices in the flattened grid of the cells to list in place of its settings."""
 
 
 def places(which: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -42,15 +42,14 @@ def doubts(summary: xr.Dataset, cells: Cells, in_blocks: bool) -> list[Sentence]
 def _in_short(summary: xr.Dataset, found: Sequence[Sentence]) -> Iterator[Sentence]:
     """Count the settings against which some of the findings speak, each once."""
     named = [each for each in found if each.settings and each.topic in (WARNINGS, WIDE, UNLIKE, LOADED)]
-    if len(named) < 2:
-        return
     settings = sorted({place for each in named for place in each.settings})
     measured = (summary["status"] != STATUS.index("not_measured")).any(REPETITION)
     kinds = ", ".join(f"{each.topic} ({len(each.settings)})" for each in named)
-    text = (
-        f"To trust less: {len(settings)} of {int(measured.sum())} measured settings, by {kinds}. "
-        "The others have notes at most."
-    )
+    text = f"To trust less: {len(settings)} of {int(measured.sum())} measured settings, by {kinds}."
+    if not named:
+        text = "No setting has a warning, a wide interval or a repetition unlike the others."
+    elif len(settings) < measured.sum():
+        text += " The others have notes at most."
     yield Sentence("in short", text, tuple(settings), listed=False)
 
 
@@ -83,7 +82,7 @@ def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
         others = len(set(settings) & {*_settings_with(summary, measured & ~held)})
         of_them = f"They belong to {counted(len(settings), 'setting')}"
         text += f" {of_them}; {others} of these count by their other repetitions, as without warnings."
-    yield Sentence(WARNINGS, text, settings)
+    yield Sentence(WARNINGS, text, settings, cells=places(held))
 
 
 def _wide(cells: Cells) -> Iterator[Sentence]:

@@ -62,6 +62,7 @@ function unfiltered() {
 /** Move to the panel; the page scrolls only if most of the panel's head is out of sight. */
 function showPanel() {
   find("cell").focus({ preventScroll: true });
+  find("cell").scrollTop = 0;
   const { top, bottom } = find("cell").getBoundingClientRect();
   if (top > 0.7 * innerHeight || bottom < 0.3 * innerHeight) find("cell").scrollIntoView({ block: "start" });
 }
