@@ -211,7 +211,7 @@ def test_rates_beyond_paths_are_flagged(tmp_path: Path, fixed: dict[str, str], f
     assert labels.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
     facts = dataset_facts(folded.summary)
     counts = f"{3 - sum(flagged)} without warnings, {sum(flagged)} invalid"
-    assert facts["state"] == f"3 settings × 1 repetition = 3 cells: {counts}"
+    assert facts["state"] == f"3 settings × 1 repetition = 3 cells, all measured: {counts}"
     assert "are flagged implausible: row" in import_notes(folded)[0]
 
 

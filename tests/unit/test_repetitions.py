@@ -120,7 +120,7 @@ def test_pictures_panel_and_findings_have_one_number_for_a_setting(
     )
     assert texts == ("not steady (1 of 3 repetitions, left out)", "not in the mean, not steady")
     assert page["about"]["state"].startswith(
-        "6 settings × 3 repetitions = 18 cells: 17 without warnings, 1 with"
+        "6 settings × 3 repetitions = 18 cells, all measured: 17 without warnings, 1 with"
     )
 
 
@@ -131,6 +131,8 @@ def test_what_a_sweep_excludes_is_no_setting_of_it(folded: folding.Folded, summa
     page = page_content(
         summary.assign_attrs(excluded=np.array([15, 16, 17])), folded.samples, folded.transfers
     )
-    assert page["about"]["state"].startswith("5 settings × 3 repetitions = 15 cells: 15 without warnings")
+    assert page["about"]["state"].startswith(
+        "5 settings × 3 repetitions = 15 cells, all measured: 15 without warnings"
+    )
     assert page["data"]["points"]["state"] == [1, 1, 1, 1, 1, 3]
     assert not any("were not measured" in found["text"] for found in (*page["findings"], *page["doubted"]))

@@ -44,6 +44,9 @@ SIGNIFICANT = 0.005
 _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
 _FAR = 2.0  # standard deviations from the median of neighbouring runs beyond which values are outliers
 _WINDOW, _CELL_WINDOW = 7, 11  # runs of that median: more than half of them are a change
+_POLISHES = (
+    5  # rounds in which medians of runs and cells are removed; three are enough for a quarter of holes
+)
 _CORRELATION, _RUNS = 0.5, 40  # correlation of neighbouring runs that is assumed, and its weight in runs
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _MOST_LOST = 5  # most cells without a throughput that a summary names
@@ -294,12 +297,20 @@ def changes(logs: Floats) -> dict[int, float]:
 
 
 def _level_and_rest(logs: Floats) -> list[Floats]:
-    """Return the level that all cells of a run share as runs × 1, and the cells relative to it, if several."""
-    away = pd.DataFrame(logs) - pd.DataFrame(logs).median()
-    common = away.median(axis=1).to_numpy()[:, None]  # which a few slow cells do not affect
-    if away.shape[1] == 1:
+    """Return the level that all cells of a run share as runs × 1, and the cells relative to it, if several.
+
+    Medians of runs and cells are removed in turn (J. W. Tukey, Exploratory Data Analysis, 1977): a few slow cells do
+    not affect the level, nor does it matter on which side of a change a cell with unmeasured runs has its median.
+    """
+    left = pd.DataFrame(logs) - pd.DataFrame(logs).median()
+    common = np.zeros((len(left), 1))
+    for _ in range(_POLISHES):
+        level = left.median(axis=1).to_numpy()[:, None]
+        common, left = common + level, left - level
+        left -= left.median()
+    if left.shape[1] == 1:
         return [_tamed(common, _scatter(common), _WINDOW)]
-    rest = away.to_numpy() - common
+    rest = left.to_numpy()
     rest = _tamed(rest, scatter := _scatter(rest), _CELL_WINDOW)
     level = common + pd.DataFrame(rest).mean(axis=1).to_numpy()[:, None]
     # The level scatters at least as the mean of independent cells.
