@@ -161,7 +161,7 @@ def test_a_cell_shows_its_evidence_and_what_to_change(seen: dict[str, Any]) -> N
     assert evidence["letters"] == 62 and "W TCP's window" in evidence["legend"]
     assert (
         evidence["shares"]
-        == "Its time was limited by TCP's window for 70 %, by the path's bandwidth for 30 %."
+        == "Its time was limited by TCP's window (W) for 70 %, by the path's bandwidth (B) for 30 %."
     )
     assert re.match(
         r"Measured gain: more streams \(2 instead of 1\), [\d.]+ times from this setting \(",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of a testbed on real servers: by ssh, in a namespace with foreign traffic, on this machine, and unreachable."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -45,8 +46,12 @@ class Ssh(NamedTuple):
 
     def sessions(self) -> list[int]:
         """The processes of connections that run a shell or its program."""
-        found = self.server.children(recursive=True)
-        return [each.pid for each in found if not each.name().startswith("sshd")]
+        found = []
+        for each in self.server.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+                if not each.name().startswith("sshd"):
+                    found.append(each.pid)
+        return found
 
 
 @pytest.fixture

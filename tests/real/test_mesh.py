@@ -147,5 +147,5 @@ def test_the_other_direction_carries_traffic_beside_a_link_whose_goal_is_on_the_
     assert np.isnan(cells["throughput_beside"].sel(beside="none"))
     assert cells["throughput_beside"].sel(beside="reverse") > 0
     assert farm.files("A") == farm.files("C") == []
-    assert "1 goal: 1 not reached." in (mesh.results / "index.html").read_text()
+    assert "1 goal: 1 not reached: " in (mesh.results / "index.html").read_text()
     assert (mesh.results / "goals.csv").read_text() == goals.read_text(), "for pages made by hand"
