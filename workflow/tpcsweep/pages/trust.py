@@ -44,6 +44,8 @@ def _in_short(summary: xr.Dataset, found: Sequence[Sentence]) -> Iterator[Senten
     named = [each for each in found if each.settings and each.topic in (WARNINGS, WIDE, UNLIKE, LOADED)]
     settings = sorted({place for each in named for place in each.settings})
     measured = (summary["status"] != STATUS.index("not_measured")).any(REPETITION)
+    if not measured.any():
+        return
     kinds = ", ".join(f"{each.topic} ({len(each.settings)})" for each in named)
     text = f"To trust less: {len(settings)} of {int(measured.sum())} measured settings, by {kinds}."
     if not named:
