@@ -14,6 +14,8 @@ from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.sweeps.parameters import CELL
 
+MOST_RTTS = 4
+"""RTTs with an effect each in a sentence."""
 SCATTER_OF_PAIRS = float(np.sqrt(2)) * RUN_TO_RUN
 """Scatter of a pair's two settings between runs, which their intervals do not contain."""
 FROM_HERE = "from this setting"

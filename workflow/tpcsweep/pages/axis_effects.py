@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput at the last value of an axis over that at its first, by pairs of settings; pure functions.
 
-Pairs differ in nothing else, and none of their settings has a warning. What limits them does not matter.
+The settings of a pair differ in nothing else and have no warning. All limits count alike.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from tpcsweep.common.numbers import between, short
 from tpcsweep.data.effects import Interval, mean_ratio
 from tpcsweep.data.redirectors import redirector_words
-from tpcsweep.pages.axis_changes import SCATTER_OF_PAIRS, doublings_of
+from tpcsweep.pages.axis_changes import MOST_RTTS, SCATTER_OF_PAIRS, doublings_of
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.finding import Change
 from tpcsweep.sweeps.parameters import CELL, name_text, value_text
-
-_MOST_RTTS = 4  # with a change each
 
 
 class Pairs(NamedTuple):
@@ -75,7 +73,7 @@ def differing(cells: Cells, pairs: Pairs) -> list[Change]:
     if apart:
         return at_values[max(apart, key=apart.__getitem__)]
     of_rtts = _at_each_value(cells, pairs, "rtt") if "rtt" in others else []
-    return of_rtts if 1 < len(of_rtts) <= _MOST_RTTS else []
+    return of_rtts if 1 < len(of_rtts) <= MOST_RTTS else []
 
 
 def _at_each_value(cells: Cells, pairs: Pairs, name: str, comparisons: int = 1) -> list[Change]:
@@ -93,14 +91,14 @@ def _gap(changes: Sequence[Change]) -> float:
 
 
 def each_doubling(cells: Cells, axis: str) -> str:
-    """Return a sentence on what each doubling along an axis gives, at each RTT if there are several; "" if unknown."""
+    """Return a sentence on the change by each doubling of an axis, at each RTT if there are several; "" if unknown."""
     if axis not in cells.several():
         return ""
     pairs = pairs_of(cells, axis)
     at_rtts = _at_each_value(cells, pairs, "rtt") if "rtt" in cells.several() else []
     changes = (
         at_rtts
-        if 1 < len(at_rtts) <= _MOST_RTTS
+        if 1 < len(at_rtts) <= MOST_RTTS
         else [mean_change(cells, pairs)]
         if pairs.log_ratio.size
         else []

@@ -25,7 +25,7 @@ from tpcsweep.data.labels import (
     outside_sweep,
 )
 from tpcsweep.data.repetitions import count_in_mean, settings_of
-from tpcsweep.data.variables import SHARES, SUMMARY, UNEXPLAINED, Variable
+from tpcsweep.data.variables import SUMMARY, Variable
 from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import Cells, grid_cells, limits_of_cells
 from tpcsweep.pages.cell_links import CellLink, cell_links
@@ -50,7 +50,7 @@ from tpcsweep.pages.finding import Sentence
 from tpcsweep.pages.findings import enough, findings
 from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.pages.host_changes import host_changes
-from tpcsweep.pages.host_limits import MEANINGS, NAMES, HostRecords, host_records
+from tpcsweep.pages.host_limits import MEANINGS, NAMES, HostRecords, host_records, shares_of_time
 from tpcsweep.pages.limit_colours import PAGE_COLOURS, PAGE_COLOURS_ON_DARK, PAGE_LETTERS
 from tpcsweep.pages.machine_load import disturbance, loads_of_settings
 from tpcsweep.pages.page_axes import axis_meaning, first_places, page_axis, value_texts
@@ -377,29 +377,6 @@ def _limit_places(limits: Iterable[str]) -> list[int]:
     return [names.index(limit) if limit in names else -1 for limit in limits]
 
 
-def _shares(summary: xr.Dataset, of_hosts: HostRecords) -> list[list[list[int]]] | None:
-    """Return each setting's limits with their percentage of its time, largest first; datasets may lack them.
-
-    Limits that hosts show take the time without a known cause.
-    """
-    names = [name for name, share in SHARES.items() if share in summary and summary[share].notnull().any()]
-    if not names:
-        return None
-    places = [*MEANINGS]
-    shares = np.stack([summary[SHARES[name]].values.ravel() for name in names], axis=1)
-    percent = np.rint(100 * np.nan_to_num(shares)).astype(int)
-    rows = []
-    for row, shown, share in zip(percent, of_hosts.limits, of_hosts.shares, strict=True):
-        known = dict(zip(names, map(int, row), strict=True))
-        if shown:
-            unknown = sum(known[name] for name in UNEXPLAINED if name in known)
-            known |= {name: round(known[name] * (1 - share)) for name in UNEXPLAINED if name in known}
-            known[shown] = round(unknown * share)
-        largest_first = sorted(known.items(), key=lambda each: -each[1])
-        rows.append([[places.index(name), each] for name, each in largest_first if each > 0])
-    return rows
-
-
 def _points(
     settings: xr.Dataset,
     cells: Cells,
@@ -427,7 +404,7 @@ def _points(
         "grade": grades.ravel().tolist(),
         "limit": _limit_places(cells.limit),
         "second": _limit_places(cells.second),
-        "shares": _shares(settings, of_hosts),
+        "shares": shares_of_time(settings, of_hosts),
         "paused": as_texts(np.rint(100 * cells.paused)) if np.isfinite(cells.paused).any() else None,
         "advice": distinct(advice),
         "machine": distinct(loads) if any(loads) else None,

@@ -18,6 +18,7 @@ from tpcsweep.data.labels import STATUS
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import NOT_VISIBLE, REMEDIES, UNEXPLAINED, alternatives
+from tpcsweep.pages.axis_changes import MOST_RTTS
 from tpcsweep.pages.axis_effects import differing, mean_change, pairs_of
 from tpcsweep.pages.cell_columns import FULL, Cells, grid_cells
 from tpcsweep.pages.contract import EffectRow
@@ -32,7 +33,6 @@ from tpcsweep.sweeps.parameters import KNOBS, value_text
 
 _HIGHEST = "best settings"
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each
-_MOST_RTTS = 4  # RTTs with a cheapest setting in a sentence
 _MOST_NAMED = 3  # best settings with their names
 _FEWEST_COSTS = 4  # settings from which a sentence tells their CPU
 _ENOUGH, _MANY = 1 / 3, 4
@@ -134,7 +134,7 @@ def _cheapest(group: NDArray[np.bool_], cells: Cells) -> str:
     rtts: list[int | None] = [None]
     if "rtt" in several:
         known = np.unique(cells.places["rtt"][group])
-        rtts = known[np.unique(np.linspace(0, len(known) - 1, _MOST_RTTS).round().astype(int))].tolist()
+        rtts = known[np.unique(np.linspace(0, len(known) - 1, MOST_RTTS).round().astype(int))].tolist()
     texts, is_cheaper = [], False
     for rtt in rtts:
         among = np.flatnonzero(group if rtt is None else group & (cells.places["rtt"] == rtt))

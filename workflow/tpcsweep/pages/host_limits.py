@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the records of hosts say about settings of endpoints, and the limits that they show; pure functions.
-
-Pages name such a limit in place of one without a known cause.
-"""
+"""Limits of settings by the records of hosts, in place of those without a known cause; pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, UNEXPLAINED
+from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, SHARES, UNEXPLAINED
 from tpcsweep.pages.axis_changes import gains_of_more
 from tpcsweep.pages.cell_columns import Cells
 from tpcsweep.pages.full_rates import RateOfHost, lines_of_settings, rates_of_hosts
@@ -33,7 +30,7 @@ MEANINGS: Mapping[str, str] = {
 }
 """Names and meanings of the limits on pages."""
 WITHOUT_CAUSE = (*UNEXPLAINED, CONNECTION)
-"""Limits about which the records of hosts say more."""
+"""Limits with sentences of the records of hosts."""
 
 
 class HostRecords(NamedTuple):
@@ -41,9 +38,9 @@ class HostRecords(NamedTuple):
     windows: Sequence[HostWindow]
     senders: HostSenders
     limits: NDArray[Any]
-    """HOST_RATE or CONNECTION of each setting, flattened, where no other cause is known; otherwise ""."""
+    """HOST_RATE or CONNECTION of each setting, flattened; "" for settings with a known cause or without records."""
     shares: NDArray[np.float64]
-    """Share of the time without a known cause for which this limit holds."""
+    """Share of the time without a known cause that this limit takes."""
     lines: Sequence[Sequence[str]]
     """Lines about each setting."""
 
@@ -53,13 +50,13 @@ class HostRecords(NamedTuple):
         return np.asarray(np.any([limit.full for limit in self.rates] or [self.limits == HOST_RATE], axis=0))
 
     def in_settings(self, held: NDArray[np.bool_]) -> Iterator[str]:
-        """Yield the sentences on some settings: limits that they fill, windows, and what senders did."""
+        """Yield the sentences on some settings: full rate limits, windows, and senders."""
         yield from filter(None, (rate.in_settings(held) for rate in self.rates))
         yield from filter(None, (window.in_settings(held) for window in self.windows))
         yield from filter(None, [self.senders.in_settings(held)])
 
     def instead_of(self, limits: NDArray[Any]) -> NDArray[Any]:
-        """Return the limits of settings, or of all repetitions of each, with those that hosts show."""
+        """Return limits of settings, or of all their repetitions; those of hosts replace the ones without a cause."""
         shown = self.limits.repeat(limits.size // self.limits.size)
         return np.where((shown != "") & np.isin(limits, UNEXPLAINED), shown, limits.astype(object))
 
@@ -69,7 +66,7 @@ class HostRecords(NamedTuple):
 
 
 def host_records(summary: xr.Dataset, settings: xr.Dataset, cells: Cells) -> HostRecords:
-    """Return the records of a dataset about its settings, whose cells have the limits that were measured."""
+    """Return the records of hosts about the settings of a dataset; `cells` have the measured limits."""
     rates = rates_of_hosts(summary)
     windows = host_windows(summary, rates)
     found = np.full(cells.limit.shape, "", object)
@@ -87,3 +84,26 @@ def host_records(summary: xr.Dataset, settings: xr.Dataset, cells: Cells) -> Hos
         strict=True,
     )
     return HostRecords(rates, windows, senders, found, shares, [[*filter(None, each)] for each in lines])
+
+
+def shares_of_time(settings: xr.Dataset, of_hosts: HostRecords) -> list[list[list[int]]] | None:
+    """Return each setting's limits with their percentage of its time, largest first; datasets may lack them.
+
+    Limits that hosts show take the time without a known cause.
+    """
+    names = [name for name, share in SHARES.items() if share in settings and settings[share].notnull().any()]
+    if not names:
+        return None
+    places = [*MEANINGS]
+    shares = np.stack([settings[SHARES[name]].values.ravel() for name in names], axis=1)
+    percent = np.rint(100 * np.nan_to_num(shares)).astype(int)
+    rows = []
+    for row, shown, share in zip(percent, of_hosts.limits, of_hosts.shares, strict=True):
+        known = dict(zip(names, map(int, row), strict=True))
+        if shown:
+            unknown = sum(known[name] for name in UNEXPLAINED if name in known)
+            known |= {name: round(known[name] * (1 - share)) for name in UNEXPLAINED if name in known}
+            known[shown] = round(unknown * share)
+        largest_first = sorted(known.items(), key=lambda each: -each[1])
+        rows.append([[places.index(name), each] for name, each in largest_first if each > 0])
+    return rows

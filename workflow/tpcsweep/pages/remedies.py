@@ -23,6 +23,7 @@ from tpcsweep.data.redirectors import redirector_words
 from tpcsweep.data.variables import REMEDIES, UNEXPLAINED, Remedy
 from tpcsweep.pages.axis_changes import (
     FROM_HERE,
+    MOST_RTTS,
     SCATTER_OF_PAIRS,
     AxisChanges,
     Effect,
@@ -45,7 +46,6 @@ UNDECIDED_PAUSES = (
     "Other streams may fill these pauses: no setting with fewer streams was measured to show it."
 )
 _HERE, _WITH_LIMIT = "in these settings", "in settings with this limit"
-_MOST_RTTS = 4  # with an effect each in a sentence
 BUFFER = "tcp_buffer"
 _LIKE = {CONNECTION: "between_files"}  # limits of pages with the remedies of another one
 _OF_THE_PATH = ("rtt", "bandwidth", "loss")  # axes that no site chooses
@@ -379,7 +379,7 @@ class Remedies:
     def _at_rtts(self, change: AxisChanges, held: Mask, logs: Floats) -> str:
         """Return the geometric mean of a change at each RTT of some settings; "" for a single RTT, or very many."""
         rtts = np.unique(self._cells.places["rtt"][held]).tolist() if "rtt" in self._cells.several() else []
-        if change.axis == "rtt" or not 1 < len(rtts) <= _MOST_RTTS:
+        if change.axis == "rtt" or not 1 < len(rtts) <= MOST_RTTS:
             return ""
         texts = []
         for place in rtts:
