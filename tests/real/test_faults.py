@@ -37,6 +37,7 @@ Patch = pytest.MonkeyPatch
 Fault = Callable[[NetnsSite, threading.Event], None]
 """What is done to a deployment; until the cell is over, where it has to go on."""
 AFTER = 0.5  # seconds from when the first bytes of a cell arrive to what is done to it
+WARM = 1.5  # seconds later: a silence in the first of them is cut as warm-up, and no interval has it
 CELL = {"until": "files", "files": 12, "max_time": "10 min"}
 """96 MiB, that is four seconds of the path at least; and until all streams give up, however late that is noticed."""
 SILENT = {"min_time": "4 s", "max_time": "4 s"}  # for what no transfer notices
@@ -147,8 +148,9 @@ def source_removed(site: NetnsSite, _: threading.Event) -> None:
         path.unlink()
 
 
-def path_cut(seconds: float) -> Fault:
+def path_cut(seconds: float, after: float = 0) -> Fault:
     def fault(site: NetnsSite, _: threading.Event) -> None:
+        time.sleep(after)
         rule = ["ip", "-n", f"{site.prefix}-far", "rule"]
         subprocess.run([*rule, "add", "priority", "1", "blackhole"], check=True)
         if seconds < float("inf"):
@@ -183,7 +185,7 @@ def went_well(cell: dict[str, Any]) -> bool:
 def one_a_side(tmp_path_factory: pytest.TempPathFactory) -> Sabotage:
     """Every second cell goes wrong."""
     crash, server, client = killed("dst1", number=signal.SIGSEGV), killed("src1"), killed("client", "python")
-    faults = crash, server, client, path_cut(0.5), source_removed, filled, another_authority
+    faults = crash, server, client, path_cut(0.5, after=WARM), source_removed, filled, another_authority
     sabotage = Sabotage(tmp_path_factory.mktemp("one"), [each for fault in faults for each in (fault, None)])
     sabotage.run({"memory": "128 MiB"})
     return sabotage
