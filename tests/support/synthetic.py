@@ -17,8 +17,12 @@ from tpcsweep.data import cell_files
 from tpcsweep.data.cell_files import format_content
 from tpcsweep.data.cell_result import CellResult, Limit, Summary
 from tpcsweep.data.labels import about_flags
+from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import SAMPLES, SUMMARY
 from tpcsweep.measuring.steady import analyse
+from tpcsweep.pages.cell_columns import grid_cells
+from tpcsweep.pages.finding import Sentence
+from tpcsweep.pages.trust import doubts
 from tpcsweep.sweeps.parameters import Parameters, Value
 
 MEASUREMENT = {"interval": 0.1, "min_time": 4.0, "max_time": 20.0, "precision": 0.05, "confidence": 0.95}
@@ -167,3 +171,8 @@ def with_ends(throughput: np.ndarray, half: float | np.ndarray) -> dict[str, np.
     """Throughput ± half, by the names that a dataset has for the three."""
     ends = {"throughput_low": throughput - half, "throughput_high": throughput + half}
     return {"throughput": throughput, **ends}
+
+
+def doubted(summary: xr.Dataset) -> list[Sentence]:
+    """Return what a page without effects of settings says about the trust in cells."""
+    return doubts(summary, grid_cells(settings_of(summary)), in_blocks=False)

@@ -39,7 +39,7 @@ from tpcsweep.running.overview import list_sweeps
 
 from tests.support.large import large
 from tests.support.projects import study_of
-from tests.support.synthetic import write_sweep
+from tests.support.synthetic import doubted, write_sweep
 
 AXES = {"cores": [1.0, 2.0], "rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
 CELLS = 12
@@ -84,7 +84,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
     for name, values in drawn.items():
         cells = data.draw(st.lists(values, min_size=CELLS, max_size=CELLS))
         summary[name][:] = np.array(cells).reshape(shape)
-    told = findings(summary)
+    told = [*findings(summary), *doubted(summary)]
 
     rates, limits, status = (summary[name].values.ravel() for name in ("throughput", "limit", "status"))
     loud = (summary.flags.values.ravel() & (masks["not_steady"] | masks["files_missing"])) > 0
@@ -338,17 +338,18 @@ def test_an_axis_value_without_a_measured_cell_is_named_with_its_reason(
     lost = {"streams": 4}
     summary["status"].loc[lost] = status
     summary["message"].loc[lost] = "the door is dead"
-    [told] = [found.text for found in findings(summary) if word in found.text]
+    [told] = [found.text for found in doubted(summary) if word in found.text]
     assert told.endswith(f"{word}. All cells with streams 4 are among them: the door is dead.")
     summary["message"].loc[{**lost, "rtt": summary["rtt"][0]}] = "another reason"
-    [told] = [found.text for found in findings(summary) if word in found.text]
+    [told] = [found.text for found in doubted(summary) if word in found.text]
     assert told.endswith("All cells with streams 4 are among them.")
 
 
 def test_a_page_without_measured_cells_says_so(folded: Folded, summary: xr.Dataset) -> None:
     summary["status"][:] = 0
     summary["throughput"][:] = np.nan
-    [found] = findings(summary)
+    [found] = doubted(summary)
+    assert not findings(summary)
     assert found.text.startswith("12 cells: 12 were not measured. Nothing is recorded")
     assert "not measured" in shown(folded, summary).get_text()
 
@@ -423,9 +424,9 @@ def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
 def test_every_flag_that_occurs_is_counted(folded: Folded, summary: xr.Dataset) -> None:
     summary["flags"][:] = sum(flag_masks(summary).values())
     made = content(folded, summary)
-    doubts = made["doubts"]
+    rows = made["flags"]
     grades = sorted((flag.grade for flag in FLAGS.values()), key=["invalid", "warning", "note"].index)
-    assert [(doubt["count"], doubt["grade"]) for doubt in doubts] == [(CELLS, grade) for grade in grades]
+    assert [(row["count"], row["grade"]) for row in rows] == [(CELLS, grade) for grade in grades]
     # A cell's flags have the same names and order.
     told = [f"{flag['grade']}: {flag['words']}" for flag in made["data"]["flags"]]
     assert told == [

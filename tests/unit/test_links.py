@@ -22,7 +22,7 @@ from tpcsweep.analysis.links import handing_over, matrix_plots
 from tpcsweep.analysis.links.crossed_effects import mixed_model
 from tpcsweep.analysis.links.headline import headline
 from tpcsweep.analysis.links.link_rates import mesh_of
-from tpcsweep.analysis.links.sentences import CRITERION, FULL, sentences
+from tpcsweep.analysis.links.sentences import CRITERION, FULL, link_matrix, sentences
 from tpcsweep.pages.making import make_page
 from tpcsweep.sweeps.problems import ConfigurationError
 
@@ -107,7 +107,7 @@ def test_a_statement_has_ratio_interval_and_limit() -> None:
     assert site.endswith("over 11 links; the destination's CPU limits 11 of them.")
     assert (
         link.startswith("S01 → S03 alone is slow: ")
-        and "; limit: the path's bandwidth. Both sites are as usual" in link
+        and "; limit: the path's bandwidth. Both sites reach more on their other links" in link
     )
     assert sentences(found, full={("S01", "S03"), ("S01", "S04")})[1] == f"{link} {FULL}"
     many = sentences(found, full={("S01", "S03"), *((site, "S12") for site in TWELVE[:4])})[1]
@@ -121,13 +121,28 @@ def test_a_statement_has_ratio_interval_and_limit() -> None:
     assert CRITERION.startswith("Slow: 0.8 times the others or less; fast: 1.25 times or more")
 
 
+def test_a_slow_link_that_a_host_limits_is_not_put_on_the_path() -> None:
+    """The CPU of its destination is no property of the path."""
+    truth = meshes.truth(TWELVE, 3, links={("S01", "S03"): 0.3}, site_spread=0.05)
+    limit = np.full((12, 12), "not_visible", object)
+    limit[0, 2] = "cpu_destination"
+    cause = "so the cause is on the path between them"
+    for limits, on_path in ((limit, False), (np.full((12, 12), "not_visible", object), True)):
+        found = meshes.found_in(meshes.measured(truth.logs, TWELVE, 3, limit=limits))
+        about = {(row["source"], row["destination"]): row["about"] for row in link_matrix(found)["links"]}
+        assert (
+            (cause in headline(found)) == (cause in about[0, 2]) == (cause in sentences(found)[0]) == on_path
+        )
+
+
 def test_the_answer_of_a_mesh_has_its_slow_sites_and_links_and_counts_the_others() -> None:
     truth = meshes.truth(TWELVE, 3, receives={"S02": 0.4}, links={("S01", "S03"): 0.3}, site_spread=0.05)
     made = meshes.measured(truth.logs, TWELVE, 3, missing=[("S05", "S06")])
     assert re.fullmatch(
         r"Site S02 receives 0\.\d+ times what the others receive \(0\.\d+ to 0\.\d+\): "
         r"the path's bandwidth limits it\. "
-        r"S01 → S03 alone is slow: 0\.\d+ times the expectation \(0\.\d+ to 0\.\d+\)\. "
+        r"S01 → S03 alone is slow: 0\.\d+ times the expectation \(0\.\d+ to 0\.\d+\); "
+        r"both sites reach more on their other links, so the cause is on the path between them\. "
         r"119 of 132 links are within chance of the expectation, 12 slow, or of such a site, "
         r"1 without a usable measurement: S05 → S06\.",
         headline(meshes.found_in(made)),

@@ -68,7 +68,7 @@ def text_of(texts: Sequence[str], beginning: str) -> str:
 
 
 def finding_of(page: dict[str, Any], words: str) -> str:
-    [text] = [found["text"] for found in (*page["findings"], *page["doubted"]) if words in found["text"]]
+    [text] = [found["text"] for found in (*page["findings"], *page["doubts"]) if words in found["text"]]
     return str(text)
 
 
@@ -82,7 +82,7 @@ def test_links_with_a_warning_are_compared_and_the_page_says_so(mesh: Made) -> N
     }
     assert ("S01", "S02") in compared and ("S03", "S04") not in compared
     assert "links and goals use those with a warning." in finding_of(page, "carry a warning")
-    [doubted] = [found for found in page["doubted"] if "carry a warning" in found["text"]]
+    [doubted] = [found for found in page["doubts"] if "carry a warning" in found["text"]]
     assert [link.words for link in doubted["links"]] == [
         "S01 → S02",
         "S03 → S04",

@@ -135,4 +135,4 @@ def test_what_a_sweep_excludes_is_no_setting_of_it(folded: folding.Folded, summa
         "5 settings × 3 repetitions = 15 cells, all measured: 15 without warnings"
     )
     assert page["data"]["points"]["state"] == [1, 1, 1, 1, 1, 3]
-    assert not any("were not measured" in found["text"] for found in (*page["findings"], *page["doubted"]))
+    assert not any("were not measured" in found["text"] for found in (*page["findings"], *page["doubts"]))

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from tpcsweep.data.labels import STATUS, flag_masks
-from tpcsweep.pages.findings import findings
 from tpcsweep.sweeps.parameters import Value
 
-from tests.support.synthetic import bare
+from tests.support.synthetic import bare, doubted
 
 AXES: Mapping[str, Sequence[Value]] = {
     "streams": [1, 2, 4, 8],
@@ -31,7 +30,7 @@ def repeated(scatter: float, half: float = 0.02, seed: int = 1) -> xr.Dataset:
 
 
 def about(summary: xr.Dataset, start: str) -> list[tuple[str, tuple[int, ...]]]:
-    return [(found.text, found.settings) for found in findings(summary) if found.text.startswith(start)]
+    return [(found.text, found.settings) for found in doubted(summary) if found.text.startswith(start)]
 
 
 def test_a_repetition_far_from_the_others_is_named_with_what_was_unlike() -> None:
@@ -53,7 +52,7 @@ def test_repetitions_that_scatter_alike_are_no_outliers(scatter: float, seed: in
 
 
 def wide(summary: xr.Dataset) -> list[tuple[str, tuple[int, ...]]]:
-    return [(found.text, found.settings) for found in findings(summary) if "wider than" in found.text]
+    return [(found.text, found.settings) for found in doubted(summary) if "wider than" in found.text]
 
 
 def test_settings_without_an_interval_that_tells_much_are_counted() -> None:
@@ -113,8 +112,12 @@ def test_settings_to_trust_less_are_counted_once_before_the_reasons() -> None:
     summary["throughput"][3, 1, 0] *= 0.8
     [(text, settings)] = about(summary.assign(machine_cpu=loaded), "To trust less")
     assert "load of the machine (1)" in text and settings == (0, 2, 7)
-    assert about(
-        repeated(0.0), "No setting has a warning, a wide interval or a repetition unlike the others."
+    alike = " No repetition's throughput is far from that of the others of its setting."
+    assert alike not in text
+    [(text, _)] = about(repeated(0.0), "No measured setting has a warning or a wide interval.")
+    assert text.endswith(alike)
+    assert not about(
+        repeated(0.0).isel(repetition=[0]), f"No measured setting has a warning or a wide interval.{alike}"
     )
 
 
@@ -122,7 +125,7 @@ def test_few_cells_with_a_warning_are_listed_themselves() -> None:
     """A setting has many repetitions, and its others may be good."""
     summary = repeated(0.0)
     summary["flags"][2, 1, 3] = flag_masks(summary)["not_steady"]
-    [found] = [each for each in findings(summary) if each.topic == "warnings"]
+    [found] = [each for each in doubted(summary) if each.topic == "warnings"]
     assert (found.settings, found.cells) == ((5,), (28,))
 
 

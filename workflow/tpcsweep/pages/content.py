@@ -67,7 +67,7 @@ from tpcsweep.pages.remedies import Remedies
 from tpcsweep.pages.series import as_texts, cell_series, distinct, first_transfers, missing_interval, numbered
 from tpcsweep.pages.setting_states import host_tables, setting_states
 from tpcsweep.pages.table_controls import columns, filters
-from tpcsweep.pages.trust import WIDE_INTERVAL
+from tpcsweep.pages.trust import WIDE_INTERVAL, doubts
 from tpcsweep.sweeps.parameters import name_text, value_text
 from tpcsweep.sweeps.study import log_folder
 from tpcsweep.sweeps.sweep import REPETITION, cell_paths
@@ -136,7 +136,7 @@ def page_content(
     flags, loads = setting_flags(summary, carried, frequent), loads_of_settings(summary)
     points = _points(settings, cells, remedies, forecast, flags, of_hosts, loads)
     limits = of_hosts.instead_of(limits_of_cells(summary, settings))
-    numbers = [*enumerate(findings(summary, gained, in_blocks), start=1)]
+    found, doubted = findings(summary, gained, in_blocks), doubts(summary, cells, bool(in_blocks))
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
     data["start"] |= _opened(summary, settings["throughput"], links)
     if goals and data["no_interval"]:
@@ -146,11 +146,11 @@ def page_content(
         "partial": str(summary.attrs.get("partial", "")),
         "banner": disturbance(summary),
         "answers": _answers(settings, cells, remedies, of_hosts, effects, links, goals),
-        "findings": [_finding(summary, found, number) for number, found in numbers if not found.of_trust],
-        "doubted": [_finding(summary, found, number) for number, found in numbers if found.of_trust],
+        "findings": [_finding(summary, each, number) for number, each in enumerate(found, start=1)],
+        "doubts": [_finding(summary, each, number) for number, each in enumerate(doubted, 1 + len(found))],
         "effects": effects,
         "settings": setting_states(summary),
-        "doubts": _doubts(summary),
+        "flags": _flag_rows(summary),
         "hosts": host_tables(summary),
         "encryption": encryption_text(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in claims],
@@ -183,7 +183,7 @@ def _finding(summary: xr.Dataset, found: Sentence, number: int) -> dict[str, Any
 
 
 def _listed(summary: xr.Dataset, found: Sentence) -> list[CellLink]:
-    if not (found.of_trust and found.listed):
+    if not found.listed:
         return []
     if not 0 < len(found.cells) <= _MOST_CELLS:
         return _links_of(summary, found.settings)
@@ -448,7 +448,7 @@ def _setting(summary: xr.Dataset, name: str, mean: xr.DataArray) -> xr.DataArray
     return known.broadcast_like(mean).transpose(*mean.dims)
 
 
-def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
+def _flag_rows(summary: xr.Dataset) -> list[dict[str, Any]]:
     measured = (summary["status"] != STATUS.index("not_measured")).values
     counts = [(flag, int((flag.cells & measured).sum())) for flag in page_flags(summary)]
     return [

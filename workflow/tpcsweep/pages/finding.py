@@ -27,8 +27,7 @@ class Sentence:
     settings: tuple[int, ...]
     """Indices in the flattened grid, without repetitions, of the settings that it describes."""
     changes: tuple[Change, ...] = ()
-    of_trust: bool = False  # whether it is about the trust in cells
-    listed: bool = True  # whether links to its settings follow, if it is about trust
+    listed: bool = False  # whether links to its settings follow
     cells: tuple[int, ...] = ()
     """Indices in the flattened grid of the cells to list in place of its settings."""
 

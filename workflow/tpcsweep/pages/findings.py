@@ -28,7 +28,6 @@ from tpcsweep.pages.gains import Gains
 from tpcsweep.pages.host_changes import host_changes
 from tpcsweep.pages.host_limits import MEANINGS, NAMES, WITHOUT_CAUSE, HostRecords, host_records
 from tpcsweep.pages.remedies import UNDECIDED_PAUSES, Remedies
-from tpcsweep.pages.trust import doubts
 from tpcsweep.sweeps.parameters import KNOBS, value_text
 
 _HIGHEST = "best settings"
@@ -65,7 +64,7 @@ def findings(
         limits = _limits(cells, remedies, of_hosts)
         about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
         about += [*_hardly(cells), *_cpu_costs(settings, cells)]
-    return [*about, *_host_rates(of_hosts.rates), *doubts(summary, cells, bool(effects))]
+    return [*about, *_host_rates(of_hosts.rates)]
 
 
 def enough(cells: Cells, settings: xr.Dataset) -> bool:

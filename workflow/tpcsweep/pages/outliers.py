@@ -29,9 +29,7 @@ _LEAST = 0.2  # share of the median below which a deviation is no news
 _ALIKE = 0.02  # share of the median up to which a throughput is as usual
 _MOST = 12  # repetitions with a line each
 _UNLIKE = 0.3  # difference of a share to that of the other repetitions from which it is named
-_LOADS_ALONE = (
-    "No repetition's throughput is far from that of the others of its setting. The load of machines is:"
-)
+_LOADS_ALONE = "No throughput among them is far from that of the others of its setting:"
 _SEEN: Mapping[str, str] = {
     "host_cpu": "a host's CPU was busy for {} % of the time",
     "host_iowait": "a host's CPU waited for disks for {} % of the time",
@@ -44,17 +42,10 @@ _SEEN: Mapping[str, str] = {
 
 def outliers(summary: xr.Dataset) -> Iterator[Sentence]:
     """Yield the finding that names repetitions with another throughput or load than their siblings."""
-    dims = summary["throughput"].dims
-    rates = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
-    rates = rates.where(rates.notnull().sum(REPETITION) >= _FEWEST)
-    known = rates.notnull().values
-    medians = rates.median(REPETITION).broadcast_like(rates).transpose(*dims).values
-    with np.errstate(divide="ignore", invalid="ignore"):
-        deviations = np.abs(np.log(rates.values / medians))
-    deviations[~np.isfinite(deviations)] = np.nan
+    rates, medians, deviations = _compared(summary)
     if np.isnan(deviations).all():
         return
-    far = deviations > max(_DEVIATIONS * _NORMAL * float(np.nanmedian(deviations)), _LEAST)
+    known, far = rates.notnull().values, _far(deviations)
     loads = {name: (_of_siblings(summary[name]), words) for name, words in _SEEN.items() if name in summary}
     unlike = {name: known & (summary[name].values - usual >= _UNLIKE) for name, (usual, _) in loads.items()}
     found = far | np.any([*unlike.values(), np.zeros_like(far)], axis=0)
@@ -77,7 +68,28 @@ def outliers(summary: xr.Dataset) -> Iterator[Sentence]:
     text = "\n".join([first, *lines[:_MOST], *more])
     topic = UNLIKE if far.any() else "repetitions under another load"
     settings = places(found.any(axis=rates.get_axis_num(REPETITION)).ravel())
-    yield Sentence(topic, text, settings, listed=False)
+    yield Sentence(topic, text, settings)
+
+
+def are_alike(summary: xr.Dataset) -> bool:
+    """Return whether repetitions were compared, and none has a throughput far from that of its siblings."""
+    *_, deviations = _compared(summary)
+    return not (np.isnan(deviations).all() or _far(deviations).any())
+
+
+def _compared(summary: xr.Dataset) -> tuple[xr.DataArray, NDArray[np.float64], NDArray[np.float64]]:
+    """Return rates of settings with enough repetitions, their medians, and how far from these each rate is."""
+    rates = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
+    rates = rates.where(rates.notnull().sum(REPETITION) >= _FEWEST)
+    medians = rates.median(REPETITION).broadcast_like(rates).transpose(*rates.dims).values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviations = np.abs(np.log(rates.values / medians))
+    deviations[~np.isfinite(deviations)] = np.nan
+    return rates, medians, deviations
+
+
+def _far(deviations: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return deviations > max(_DEVIATIONS * _NORMAL * float(np.nanmedian(deviations)), _LEAST)
 
 
 def on_a_loaded_machine(summary: xr.Dataset) -> Iterator[Sentence]:
@@ -94,7 +106,7 @@ def on_a_loaded_machine(summary: xr.Dataset) -> Iterator[Sentence]:
         if known.size == ratios.size and np.abs(np.log(known)).max() <= _ALIKE:
             topic += " without an effect"
     which = summary["throughput"].copy(data=loaded).any(REPETITION)
-    yield Sentence(topic, f"{text}.", places(which.values.ravel()))
+    yield Sentence(topic, f"{text}.", places(which.values.ravel()), listed=True)
 
 
 def _of_siblings(figure: xr.DataArray, fewest: int = _FEWEST) -> NDArray[np.float64]:

@@ -3,7 +3,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import xarray as xr
@@ -16,7 +15,7 @@ from tpcsweep.data.labels import STATUS, flagged, is_mesh, outside_sweep
 from tpcsweep.data.lost_links import LostLink, by_site, main_reason
 from tpcsweep.pages.cell_columns import Cells, doubtful
 from tpcsweep.pages.finding import Sentence, places
-from tpcsweep.pages.outliers import LOADED, UNLIKE, on_a_loaded_machine, outliers
+from tpcsweep.pages.outliers import LOADED, UNLIKE, are_alike, on_a_loaded_machine, outliers
 from tpcsweep.pages.page_flags import noted_cells
 from tpcsweep.sweeps.parameters import LINK, link_text, value_text
 from tpcsweep.sweeps.sweep import REPETITION
@@ -35,8 +34,7 @@ def doubts(summary: xr.Dataset, cells: Cells, in_blocks: bool) -> list[Sentence]
         *outliers(summary),
         *on_a_loaded_machine(summary),
     ]
-    found = [*_in_short(summary, found), *found, *_holes(summary)]
-    return [replace(each, of_trust=True) for each in found]
+    return [*_in_short(summary, found), *found, *_holes(summary)]
 
 
 def _in_short(summary: xr.Dataset, found: Sequence[Sentence]) -> Iterator[Sentence]:
@@ -49,10 +47,12 @@ def _in_short(summary: xr.Dataset, found: Sequence[Sentence]) -> Iterator[Senten
     kinds = ", ".join(f"{each.topic} ({len(each.settings)})" for each in named)
     text = f"To trust less: {len(settings)} of {int(measured.sum())} measured settings, by {kinds}."
     if not named:
-        text = "No setting has a warning, a wide interval or a repetition unlike the others."
+        text = "No measured setting has a warning or a wide interval."
     elif len(settings) < measured.sum():
         text += " The others have notes at most."
-    yield Sentence("in short", text, tuple(settings), listed=False)
+    if are_alike(summary):
+        text += " No repetition's throughput is far from that of the others of its setting."
+    yield Sentence("in short", text, tuple(settings))
 
 
 def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
@@ -84,7 +84,7 @@ def _flagged(summary: xr.Dataset, in_blocks: bool) -> Iterator[Sentence]:
         others = len(set(settings) & {*_settings_with(summary, measured & ~held)})
         of_them = f"They belong to {counted(len(settings), 'setting')}"
         text += f" {of_them}; {others} of these count by their other repetitions, as without warnings."
-    yield Sentence(WARNINGS, text, settings, cells=places(held))
+    yield Sentence(WARNINGS, text, settings, listed=True, cells=places(held))
 
 
 def _wide(cells: Cells) -> Iterator[Sentence]:
@@ -100,7 +100,7 @@ def _wide(cells: Cells) -> Iterator[Sentence]:
         which = f"{counted(number, 'setting')} that findings use {'has' if number == 1 else 'have'}"
         width = f"an interval wider than ±{short(100 * WIDE_INTERVAL)} %"
         text = f"{which} {width}, at worst {example}."
-        yield Sentence(WIDE, text, places(wide))
+        yield Sentence(WIDE, text, places(wide), listed=True)
 
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:

@@ -8,10 +8,12 @@ import numpy as np
 
 from tpcsweep.analysis.links.same_time import CAUSE, slow_times
 from tpcsweep.analysis.links.sentences import (
+    ON_THE_PATH,
     WAITED_LABEL,
     confounded,
     distance,
     interval_note,
+    is_path_slow,
     link_name,
     lost,
     site_ratio,
@@ -19,7 +21,7 @@ from tpcsweep.analysis.links.sentences import (
 )
 from tpcsweep.analysis.links.verdicts import WINDOW, LinkEffect, MeshEffects, Role, SiteEffect
 from tpcsweep.common.numbers import between, counted, short
-from tpcsweep.data.variables import LIMIT_NAMES
+from tpcsweep.data.variables import LIMIT_NAMES, NOT_VISIBLE
 
 MOST_NAMED = 3  # sites, and links
 _SLOW, _FAST = ("slow", WINDOW), ("fast",)
@@ -57,7 +59,10 @@ def _more(count: int, noun: str, verdicts: Sequence[str]) -> Iterator[str]:
 def _limit(roles: Sequence[SiteEffect]) -> str:
     """Name the limit of a slow site; one that differs between its roles is in the sentences about each."""
     limits = {site.limit for site in roles if site.verdict in _SLOW and site.limit in LIMIT_NAMES}
-    return f": {LIMIT_NAMES[limits.pop()]} limits it" if len(limits) == 1 else ""
+    if len(limits) != 1:
+        return ""
+    where = ", at the site or on its access" if limits == {NOT_VISIBLE} else ""
+    return f": {LIMIT_NAMES[limits.pop()]} limits it{where}"
 
 
 def _links(found: MeshEffects, verdicts: Sequence[str]) -> Iterator[str]:
@@ -72,7 +77,8 @@ def _links(found: MeshEffects, verdicts: Sequence[str]) -> Iterator[str]:
         if link.verdict == WINDOW:
             yield f"{link_name(link)} has {times}: {LIMIT_NAMES[WINDOW]} limits it."
         else:
-            yield f"{link_name(link)} {which_is(link.verdict, confounded(link, found))}: {times}."
+            cause = f"; {ON_THE_PATH}" if is_path_slow(link, found) else ""
+            yield f"{link_name(link)} {which_is(link.verdict, confounded(link, found))}: {times}{cause}."
     yield from _more(len(named), "link", verdicts)
 
 

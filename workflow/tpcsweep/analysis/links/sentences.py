@@ -9,6 +9,7 @@ from tpcsweep.analysis.links.link_rates import WAITED
 from tpcsweep.analysis.links.same_time import CAUSE, SlowTime, slow_times
 from tpcsweep.analysis.links.verdicts import FAST, SLOW, LinkEffect, MeshEffects, SiteEffect
 from tpcsweep.common.numbers import between, counted, json_number, short
+from tpcsweep.common.texts import capital
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.lost_links import LostLink, by_site
 from tpcsweep.data.variables import LIMIT_NAMES
@@ -24,6 +25,7 @@ MARKS = {"slow": "▼", "window": "◆", "fast": "▲", "waited": "‖", "one li
 WAITED_LABEL = FLAGS[WAITED].label
 ASSUMED = "no interval of its own: noise of a typical cell"
 """Where the interval of a link or goal comes from if its cells have none."""
+_OF_HOSTS = "cpu_source", "cpu_destination", "client", "disk", "server", "machine"  # limits
 _OTHERS = {"sends": "send", "receives": "receive"}
 
 
@@ -59,10 +61,7 @@ def _named(
     events = slow_times(found) if "slow" in verdicts else []
     together = [link for event in events for link in event.links]
     links = [link for link in found.links if link.verdict in verdicts and link not in together]
-    texts = [
-        _link(link, confounded(link, found)) + _on_full_machine(link, found, full)
-        for link in sorted(links, key=distance)
-    ]
+    texts = [_link(link, found) + _on_full_machine(link, found, full) for link in sorted(links, key=distance)]
     return [*sites, *(_event(event) for event in events), *_shortened(texts, noun)]
 
 
@@ -166,6 +165,8 @@ def _about(link: LinkEffect, found: MeshEffects) -> Iterator[str]:
     if link.assumed and np.isfinite(link.low):
         yield f"{between(link.low, link.high)} Gbit/s by the noise of a typical cell"
     yield from _verdict(link)
+    if is_path_slow(link, found):
+        yield ON_THE_PATH
     ends = {("sends", link.source), ("receives", link.destination)}
     for site in found.sites:
         if (site.role, site.site) in ends and site.verdict in MARKS:
@@ -230,7 +231,12 @@ def confounded(link: LinkEffect, found: MeshEffects) -> list[str]:
     return [site for role, site in ends if (role, site) in alone]
 
 
-def _link(link: LinkEffect, sites: list[str]) -> str:
+def is_path_slow(link: LinkEffect, found: MeshEffects) -> bool:
+    """Return whether a slow link differs from both its sites by its path: other links tell, and no host limits it."""
+    return link.verdict == "slow" and link.limit not in _OF_HOSTS and not confounded(link, found)
+
+
+def _link(link: LinkEffect, found: MeshEffects) -> str:
     rate = f"{short(link.throughput)} Gbit/s"
     times = (
         f"{short(link.ratio, 2)} times what both sites reach on their other links "
@@ -246,8 +252,8 @@ def _link(link: LinkEffect, sites: list[str]) -> str:
         )
     is_limited = link.verdict == "slow" and link.limit in LIMIT_NAMES
     limit = f"; limit: {LIMIT_NAMES[link.limit]}" if is_limited else ""
-    look = "" if sites or link.verdict != "slow" else f" {LOOK}"
-    return f"{name} {which_is(link.verdict, sites)}: {rate}, {times}{limit}.{look}"
+    look = f" {LOOK}" if is_path_slow(link, found) else ""
+    return f"{name} {which_is(link.verdict, confounded(link, found))}: {rate}, {times}{limit}.{look}"
 
 
 def which_is(verdict: str, sites: list[str]) -> str:
@@ -256,7 +262,8 @@ def which_is(verdict: str, sites: list[str]) -> str:
 
 
 FULL = "Its cell was measured on a full machine: measure it again first."
-LOOK = "Both sites are as usual elsewhere: look at the path between them, such as its route, a shaper or a firewall."
+ON_THE_PATH = "both sites reach more on their other links, so the cause is on the path between them"
+LOOK = f"{capital(ON_THE_PATH)}, such as its route, a shaper or a firewall."
 CRITERION = (
     f"Slow: {short(SLOW)} times the others or less; fast: {short(FAST)} times or more; both beyond chance."
 )
