@@ -85,12 +85,13 @@ def test_encryption_is_claimed_where_tool_and_servers_are_known(
 
 def test_the_head_tells_the_load_of_hosts(blocks: xr.Dataset) -> None:
     none = blocks.drop_vars([name for name in blocks.data_vars if str(name).startswith("host_")])
-    assert "hosts used" not in dataset_facts(none)["machine"]
+    assert "CPUs of hosts" not in dataset_facts(none)["machine"]
     quiet = none.assign({name: 0 * none["throughput"].fillna(0) for name in ("host_cpu", "host_others")})
     quiet["host_cpu"].values.flat[:2] = 0.55, np.nan
     measured = int((none["status"] != STATUS.index("not_measured")).sum())
     assert dataset_facts(quiet)["machine"].endswith(
-        "hosts used at most 55 % of their CPU, with no other traffic seen (not known in 1 cell)"
+        "CPUs of hosts busy for at most 55 % of the time, by all programs, with no other traffic seen "
+        "(not known in 1 cell)"
     )
     quiet["host_others"].values.flat[1] = 0.123
     assert "with at most 0.12 Gbit/s of other traffic seen" in dataset_facts(quiet)["machine"]

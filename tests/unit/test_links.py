@@ -126,7 +126,7 @@ def test_a_slow_link_that_a_host_limits_is_not_put_on_the_path() -> None:
     truth = meshes.truth(TWELVE, 3, links={("S01", "S03"): 0.3}, site_spread=0.05)
     limit = np.full((12, 12), "not_visible", object)
     limit[0, 2] = "cpu_destination"
-    cause = "so the cause is on the path between them"
+    cause = "which points to the path between them"
     for limits, on_path in ((limit, False), (np.full((12, 12), "not_visible", object), True)):
         found = meshes.found_in(meshes.measured(truth.logs, TWELVE, 3, limit=limits))
         about = {(row["source"], row["destination"]): row["about"] for row in link_matrix(found)["links"]}
@@ -142,7 +142,7 @@ def test_the_answer_of_a_mesh_has_its_slow_sites_and_links_and_counts_the_others
         r"Site S02 receives 0\.\d+ times what the others receive \(0\.\d+ to 0\.\d+\): "
         r"the path's bandwidth limits it\. "
         r"S01 → S03 alone is slow: 0\.\d+ times the expectation \(0\.\d+ to 0\.\d+\); "
-        r"both sites reach more on their other links, so the cause is on the path between them\. "
+        r"both sites reach more on their other links, which points to the path between them\. "
         r"119 of 132 links are within chance of the expectation, 12 slow, or of such a site, "
         r"1 without a usable measurement: S05 → S06\.",
         headline(meshes.found_in(made)),

@@ -51,8 +51,8 @@ def test_hosts_of_endpoints_stand_for_the_machine() -> None:
         "endpoints", host_cpu=[[0.2, 0.9, 0.3]] * 2, host_others=[[0.0, 0.0, 0.0], [0.0, 1.5, 0.0]]
     )
     assert loads_of_settings(summary) == [
-        "Hosts used up to 90 % of their CPU meanwhile.",
-        "Hosts used up to 90 % of their CPU meanwhile, with up to 1.5 Gbit/s of other traffic.",
+        "CPUs of hosts were busy for up to 90 % of the time, by all programs.",
+        "CPUs of hosts were busy for up to 90 % of the time, by all programs, with up to 1.5 Gbit/s of other traffic.",
     ]
     assert loads_of_settings(loaded("endpoints")) == loads_of_settings(loaded()) == ["", ""]
 

@@ -102,7 +102,7 @@ def host_load(summary: xr.Dataset) -> str:
     cpu = summary.get("host_cpu", np.nan * summary["throughput"])
     if not cpu.notnull().any():
         return ""
-    text = f"hosts used at most {short(100 * float(cpu.max()), 2)} % of their CPU"
+    text = f"CPUs of hosts busy for at most {short(100 * float(cpu.max()), 2)} % of the time, by all programs"
     if (others := summary["host_others"]).notnull().any():
         most = float(others.max())
         text += f", with {f'at most {short(most, 2)} Gbit/s of' if most else 'no'} other traffic seen"
@@ -135,4 +135,4 @@ def _hosts_text(cpu: float, traffic: float) -> str:
     if not math.isfinite(cpu):
         return ""
     seen = f", with up to {short(traffic, 2)} Gbit/s of other traffic" if traffic > 0 else ""
-    return f"Hosts used up to {100 * cpu:.0f} % of their CPU meanwhile{seen}."
+    return f"CPUs of hosts were busy for up to {100 * cpu:.0f} % of the time, by all programs{seen}."

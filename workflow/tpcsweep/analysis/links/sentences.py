@@ -262,7 +262,7 @@ def which_is(verdict: str, sites: list[str]) -> str:
 
 
 FULL = "Its cell was measured on a full machine: measure it again first."
-ON_THE_PATH = "both sites reach more on their other links, so the cause is on the path between them"
+ON_THE_PATH = "both sites reach more on their other links, which points to the path between them"
 LOOK = f"{capital(ON_THE_PATH)}, such as its route, a shaper or a firewall."
 CRITERION = (
     f"Slow: {short(SLOW)} times the others or less; fast: {short(FAST)} times or more; both beyond chance."
