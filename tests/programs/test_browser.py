@@ -183,7 +183,7 @@ def test_tables_of_verdicts_are_whole_on_a_phone(results: Path, page: str) -> No
 def test_a_phone_shows_answer_and_picture_at_once_and_unfolds_what_is_cut(results: Path, page: str) -> None:
     cut = "[...document.querySelectorAll('.fold > summary')].filter(one => one.scrollHeight > one.clientHeight + 1)"
     with visiting(results / page, PHONE) as visit:
-        assert visit.run("document.querySelector('.board').getBoundingClientRect().top") < 844
+        assert visit.run("document.querySelector('.board').getBoundingClientRect().top") < 750
         count = visit.run(f"{cut}.length")
         assert count > 0
         for nth in range(visit.page.locator(".fold").count()):
