@@ -107,7 +107,9 @@ def test_settings_to_trust_less_are_counted_once_before_the_reasons() -> None:
     loaded = xr.zeros_like(summary["throughput"])
     loaded[3, 1, 0] = 1.0
     [(text, settings)] = about(summary.assign(machine_cpu=loaded), "To trust less")
-    assert text.startswith("To trust less: 2 of 8 measured settings, by warnings (1), wide intervals (2).")
+    assert text.startswith(
+        "To trust less: 2 of 8 measured settings, by warnings (1), wide intervals (2), some by several of these."
+    )
     assert settings == (0, 2)
     summary["throughput"][3, 1, 0] *= 0.8
     [(text, settings)] = about(summary.assign(machine_cpu=loaded), "To trust less")

@@ -45,7 +45,10 @@ def _in_short(summary: xr.Dataset, found: Sequence[Sentence]) -> Iterator[Senten
     if not measured.any():
         return
     kinds = ", ".join(f"{each.topic} ({len(each.settings)})" for each in named)
-    text = f"To trust less: {len(settings)} of {int(measured.sum())} measured settings, by {kinds}."
+    several = (
+        ", some by several of these" if sum(len(each.settings) for each in named) > len(settings) else ""
+    )
+    text = f"To trust less: {len(settings)} of {int(measured.sum())} measured settings, by {kinds}{several}."
     if not named:
         text = "No measured setting has a warning or a wide interval."
     elif len(settings) < measured.sum():
