@@ -21,7 +21,13 @@ from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import SAMPLES, SUMMARY
 from tpcsweep.measuring.steady import analyse
 from tpcsweep.pages.cell_columns import grid_cells
+from tpcsweep.pages.contract import EffectRow
 from tpcsweep.pages.finding import Sentence
+from tpcsweep.pages.findings import findings
+from tpcsweep.pages.gains import Gains
+from tpcsweep.pages.host_changes import host_changes
+from tpcsweep.pages.host_limits import host_records
+from tpcsweep.pages.remedies import Remedies
 from tpcsweep.pages.trust import doubts
 from tpcsweep.sweeps.parameters import Parameters, Value
 
@@ -173,6 +179,17 @@ def with_ends(throughput: np.ndarray, half: float | np.ndarray) -> dict[str, np.
     return {"throughput": throughput, **ends}
 
 
-def doubted(summary: xr.Dataset) -> list[Sentence]:
+def findings_of(
+    summary: xr.Dataset, gained: Gains | None = None, effects: Sequence[EffectRow] = ()
+) -> list[Sentence]:
+    """Return the findings of a page with some gains by a model, and with effects inside blocks."""
+    settings = settings_of(summary)
+    of_hosts = host_records(summary, settings, measured := grid_cells(settings))
+    cells = of_hosts.explained(measured)
+    remedies = Remedies(cells, gained, effects, host_changes(summary))
+    return findings(settings, cells, of_hosts, remedies, {row["setting"] for row in effects})
+
+
+def doubts_of(summary: xr.Dataset) -> list[Sentence]:
     """Return what a page without effects of settings says about the trust in cells."""
     return doubts(summary, grid_cells(settings_of(summary)), in_blocks=False)

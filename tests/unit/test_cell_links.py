@@ -35,14 +35,14 @@ def test_notes_are_no_warnings_and_the_head_and_the_findings_name_them(folded: f
     summary["flags"][:] = 0
     assert dataset_facts(summary)["state"].endswith("8 cells, all measured: 8 without warnings")
     assert "All 8 cells with a throughput are without a warning." in [
-        one.text for one in synthetic.doubted(summary)
+        one.text for one in synthetic.doubts_of(summary)
     ]
     summary["flags"].values.flat[:5] = flag_masks(summary)["wide_interval"]
     summary["flags"].values.flat[0] |= flag_masks(summary)["disturbed"]
     assert dataset_facts(summary)["state"].endswith("7 without warnings (4 with notes), 1 with warnings")
     summary["flags"].values.flat[0] = flag_masks(summary)["wide_interval"]
     text = "All 8 cells with a throughput are without a warning; 5 of them have notes."
-    assert text in [one.text for one in synthetic.doubted(summary)]
+    assert text in [one.text for one in synthetic.doubts_of(summary)]
 
 
 def test_shares_of_flags_are_those_of_measured_cells(folded: folding.Folded) -> None:

@@ -13,11 +13,10 @@ from tpcsweep.analysis.page_sections import effects_section
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.pages.cell_columns import grid_cells
 from tpcsweep.pages.contract import SettingEffects
-from tpcsweep.pages.findings import findings
 from tpcsweep.pages.remedies import Remedies
 
 from tests.support.blocks import made_up
-from tests.support.synthetic import bare
+from tests.support.synthetic import bare, findings_of
 
 LINE = re.compile(r"tuning \((\w+) instead of stock\), ([\d.]+) times (.*?) \(([\d.]+ to [\d.]+), 6 blocks\)")
 
@@ -43,11 +42,11 @@ def test_findings_have_the_interval_of_the_blocks(gains: Mapping[str, float]) ->
     [overall] = [
         row for row in effects["rows"] if (row["value"], row["axis"], row["drawn"]) == ("fq", "", True)
     ]
-    told = findings(summary, None, effects["rows"])
+    told = findings_of(summary, None, effects["rows"])
     [named] = LINE.findall("\n".join(found.text for found in told))
     assert named == ("fq", overall["times"], "in all cells", overall["interval"])
     assert not any("tuning" in change.words for found in told for change in found.changes)
-    alone = findings(summary)  # without the section
+    alone = findings_of(summary)  # without the section
     assert not LINE.search("\n".join(found.text for found in alone))
     assert any("fq instead of stock" in change.words for found in alone for change in found.changes) == (
         len(gains) == 2

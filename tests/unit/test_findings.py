@@ -19,12 +19,11 @@ from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import REMEDIES
 from tpcsweep.pages.cell_columns import grid_cells
 from tpcsweep.pages.content import page_content
-from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import Forecast, gains
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import Value
 
-from tests.support.synthetic import bare
+from tests.support.synthetic import bare, findings_of
 from tests.support.workflow import ROOT
 
 WORDS = {"cores": "more cores", "origins": "more origins|cores or origins", "streams": "more streams"}
@@ -86,7 +85,7 @@ def test_a_recommended_change_raises_the_true_throughput_and_a_refuted_one_lower
     )
     summary = swept(true * np.exp(0.02 * generator.normal(size=true.shape)), limit)
     judged = 0
-    for found in findings(summary):
+    for found in findings_of(summary):
         named = [
             name
             for name in ("TCP's window", "The destination's CPU", "Time between files")
@@ -133,7 +132,7 @@ def test_the_gain_of_a_setting_of_hosts_is_that_over_one_value(limited: Sequence
     axes = {"tuning": ["baseline", "network", "cap", "slow"], "streams": [4, 8, 16, 32], "repetition": [1, 2]}
     rates = np.broadcast_to(np.array([1.0, 1.35, 0.5, 0.5])[:, None, None], (4, 4, 2))
     limit = np.where(np.isin(axes["tuning"], limited), "none_found", "bandwidth")[:, None, None]
-    texts = [found.text for found in findings(swept(rates, limit, axes)) if "tuning" in found.text]
+    texts = [found.text for found in findings_of(swept(rates, limit, axes)) if "tuning" in found.text]
     [gain] = [text for text in texts if text.startswith("No known cause")]
     assert re.search(line, gain), gain
 
@@ -173,7 +172,7 @@ def test_no_shipped_example_gets_a_remedy_that_its_own_pairs_refute(file: Path) 
     good = (settings["status"] == STATUS.index("ok")) & ~loud
     rates = settings["throughput"].where(good).values
     checked = 0
-    for found in findings(summary):
+    for found in findings_of(summary):
         for axis in WORDS.keys() & axes.keys() if re.match("[^.]* limits ", found.text) else ():
             partial = "below 90 %" in found.text
             ratios = steps(rates, axis, axes).ravel()[list(found.settings)]
@@ -186,7 +185,7 @@ def test_no_shipped_example_gets_a_remedy_that_its_own_pairs_refute(file: Path) 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_the_first_finding_names_no_winner_among_equals(file: Path) -> None:
     summary = opening.load(file)
-    first, settings = findings(summary)[0], settings_of(summary)
+    first, settings = findings_of(summary)[0], settings_of(summary)
     low, high, rate = (
         settings[name].values.ravel() for name in ("throughput_low", "throughput_high", "throughput")
     )
@@ -209,39 +208,41 @@ def test_the_cheapest_of_equals_is_named_at_each_rtt_and_a_choice_without_a_diff
     at = grid(axes)
     rates = np.where((at["cores"] == 2) & ((at["rtt"] == 5) | (at["streams"] == 4)), 0.9, 0.5)
     generator = np.random.default_rng(1)
-    text = findings(swept(rates * (1 + 0.01 * generator.normal(size=rates.shape)), "window", axes))[0].text
+    text = findings_of(swept(rates * (1 + 0.01 * generator.normal(size=rates.shape)), "window", axes))[0].text
     assert "12 settings, its own included, are equal to it" in text
     assert "2 cores, 1 origin, 1 stream at RTT 5 ms; 2 cores, 1 origin, 4 streams at RTT 50 ms." in text
     assert "copy mode" not in text
     rates[1, 1, 0, 0, 0] = 1.2  # one setting is faster than all others
-    assert findings(swept(rates, "window", axes))[0].text.endswith(
+    assert findings_of(swept(rates, "window", axes))[0].text.endswith(
         "with 2 origins, 2 cores, RTT 5 ms, 1 stream, copy mode pull."
     )
     wide = swept(rates, "window", axes)
     wide["throughput_high"][:] = 2.0
     wide["throughput_low"][:] = 0.1
-    assert re.search("The intervals of 31 other settings include it.$", findings(wide)[0].text)
+    assert re.search("The intervals of 31 other settings include it.$", findings_of(wide)[0].text)
 
 
 def test_no_setting_is_the_cheapest_of_equally_cheap_ones() -> None:
     axes = {"tuning": ["baseline", "network", "storage"], "streams": [1, 8], "repetition": [1]}
     rates = np.array([[0.1, 0.2], [0.1, 0.25], [0.1, 0.25]])[..., None]
-    text = findings(swept(rates, "window", axes))[0].text
+    text = findings_of(swept(rates, "window", axes))[0].text
     assert "2 settings, its own included, are equal to it" in text
     assert "cheapest" not in text
     rates[1, 0] = 0.25
-    assert "The cheapest of them: 1 stream, tuning network." in findings(swept(rates, "window", axes))[0].text
+    assert (
+        "The cheapest of them: 1 stream, tuning network." in findings_of(swept(rates, "window", axes))[0].text
+    )
 
 
 def test_the_cpu_for_each_gigabit_is_told_for_sides_where_it_is_known() -> None:
     axes = {"streams": [1, 2, 4, 8], "repetition": [1]}
     summary = swept(np.array([[1.0], [2.0], [4.0], [0.0]]), "window", axes)
-    assert not [found for found in findings(summary) if "Each Gbit/s" in found.text]
+    assert not [found for found in findings_of(summary) if "Each Gbit/s" in found.text]
     summary["throughput"].values[3] = 5.0
     known = summary.assign(
         source_cpu=0.5 * summary["throughput"], destination_cpu=np.nan * summary["throughput"]
     )
-    [found] = [found for found in findings(known) if "Each Gbit/s" in found.text]
+    [found] = [found for found in findings_of(known) if "Each Gbit/s" in found.text]
     assert found.text.startswith("Each Gbit/s takes 0.5 cores of the source's servers (0.5): median")
 
 
@@ -255,7 +256,7 @@ def test_a_path_that_is_full_at_times_is_no_full_path() -> None:
     }
     for limit, share in shares.items():
         summary[f"share_{limit}"] = xr.zeros_like(summary["throughput"]) + np.array(share)[:, None]
-    [found] = [found for found in findings(summary) if "bandwidth limits" in found.text]
+    [found] = [found for found in findings_of(summary) if "bandwidth limits" in found.text]
     assert found.text.startswith(
         "The path's bandwidth limits 4 of 4 settings. It is filled to 90 % or more in every"
     )
@@ -264,7 +265,7 @@ def test_a_path_that_is_full_at_times_is_no_full_path() -> None:
     assert f"{rest} the time; the second limit is time between files (2)." in found.text
     assert "Measured gain: more streams, 1.96 times in these settings" in found.text
     summary["throughput"][:] = 5.0
-    [found] = [found for found in findings(summary) if "bandwidth" in found.text and "full" in found.text]
+    [found] = [found for found in findings_of(summary) if "bandwidth" in found.text and "full" in found.text]
     assert found.text.startswith("In 4 of 4 settings below 90 %") and "bandwidth limits" not in found.text
 
 
@@ -273,7 +274,7 @@ def test_a_few_cells_without_warnings_do_not_speak_for_a_sweep(good: int, enough
     axes = {"streams": [1, 2, 4, 8], "rtt": [1.0, 2.0, 4.0, 8.0], "repetition": [1]}
     summary = swept(np.full((4, 4, 1), 0.5), "window", axes)
     summary["flags"].values.flat[good:] = flag_masks(summary)["not_steady"]
-    texts = [found.text for found in findings(summary)]
+    texts = [found.text for found in findings_of(summary)]
     assert (
         texts[0] == f"Too few settings without warnings ({good} of 16) for findings about the sweep."
     ) != enough
@@ -363,7 +364,7 @@ def test_the_effect_of_each_kind_of_axis_is_measured(
     axes = {axis: values, "rtt": [1.0, 2.0, 4.0], "repetition": [1, 2]}
     noise = np.exp(0.005 * np.random.default_rng(3).normal(size=(len(values), 3, 2)))
     summary = swept(np.array(rates, float)[:, None, None] * noise, limit, axes)
-    assert any(text in found.text for found in findings(summary))
+    assert any(text in found.text for found in findings_of(summary))
 
 
 def test_a_model_fills_in_where_nothing_was_measured_and_names_gains_alone() -> None:
@@ -374,7 +375,7 @@ def test_a_model_fills_in_where_nothing_was_measured_and_names_gains_alone() -> 
         fitted = xr.DataArray(
             [[1.0] * 3, [factor] * 3], {"streams": [1, 2], "rtt": [1.0, 2.0, 4.0]}, ("streams", "rtt")
         )
-        text = "\n".join(found.text for found in findings(summary, gains(settings_of(summary), fitted)))
+        text = "\n".join(found.text for found in findings_of(summary, gains(settings_of(summary), fitted)))
         assert (
             "Predicted gain: more streams, 3 times in the median of 3 settings by the fitted model." in text
         ) == told
@@ -414,7 +415,7 @@ def test_an_effect_is_shown_at_each_rtt_and_along_an_axis_where_it_differs(
     at, generator = grid(axes), np.random.default_rng(1)
     helps = 1 - turn * (at[axis] > 1)
     rates = at["cores"].astype(float) ** helps * np.exp(0.01 * generator.normal(size=helps.shape))
-    [about] = [found for found in findings(swept(rates, "", axes)) if found.changes]
+    [about] = [found for found in findings_of(swept(rates, "", axes)) if found.changes]
     cores = [change for change in about.changes or () if change.words.endswith("4 cores instead of 1")]
     assert [change.words for change in cores] == [f"{at}4 cores instead of 1" for at in ("", *at_values)]
     truths = [4 ** (1 - turn / 2), 4, 4 ** (1 - turn)]
@@ -431,7 +432,7 @@ def test_a_remedy_has_its_effect_at_each_rtt() -> None:
     }
     at = grid(axes)
     rates = at["streams"] ** np.where(at["rtt"] > 1, 1.0, 0.5)
-    found = findings(swept(rates, "between_files", axes))
+    found = findings_of(swept(rates, "between_files", axes))
     [text] = [each.text for each in found if each.topic == "limit: time between files"]
     assert re.search(r"more streams, 1\.7\d times .*; 1\.41 at 1 ms, 2 at 100 ms\)", text)
 
@@ -441,7 +442,7 @@ def test_findings_and_claims_have_one_interval_for_the_same_pairs() -> None:
     summary = opening.load(ROOT / "examples/surface.nc")
     cells = claim_cells(settings_of(summary).expand_dims(repetition=[1], axis=-1))
     mean = pair_mean(cells.pairs(cells.trusted, "rtt").table)
-    [changes] = [found.changes for found in findings(summary) if found.changes]
+    [changes] = [found.changes for found in findings_of(summary) if found.changes]
     [change] = [change for change in changes if change.words == "RTT 100 ms instead of 2 ms"]
     assert mean is not None and (change.low, change.high) == pytest.approx((mean.low, mean.high), rel=0.05)
 
@@ -451,7 +452,7 @@ def test_a_pair_of_settings_has_one_interval_in_a_finding_and_in_its_panel() -> 
     summary = swept(np.array([[1.0, 4.0], [1.5, 4.0], [2.0, 4.0]])[..., None], "bandwidth", axes)
     summary["limit"].loc[{"tuning": "b", "streams": 1}] = "window"
     cells = grid_cells(settings_of(summary))
-    [finding] = [found.text for found in findings(summary) if found.topic == "limit: TCP's window"]
+    [finding] = [found.text for found in findings_of(summary) if found.topic == "limit: TCP's window"]
     [panel] = [text for text in Remedies(cells).of_settings() if "tuning (c instead of b)" in text]
     found = [
         re.search(r"tuning \(c instead of b\), .*\((.*?)(, 1 pair)?\)", text) for text in (finding, panel)
@@ -465,7 +466,9 @@ def test_a_limit_names_the_effect_of_knobs_that_are_not_its_remedies() -> None:
     axes = {"cores": [1.0, 4.0], "streams": [1, 2, 4, 8], "repetition": [1]}
     rates = np.array([[1.0, 2.0, 4.0, 8.0]] * 2)[..., None]
     [text] = [
-        found.text for found in findings(swept(rates, "between_files", axes)) if "limits every" in found.text
+        found.text
+        for found in findings_of(swept(rates, "between_files", axes))
+        if "limits every" in found.text
     ]
     assert (
         "No clear effect, measured: more cores (4 instead of 1, on both sides), 1 times in these settings"

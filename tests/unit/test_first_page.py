@@ -30,7 +30,6 @@ from tpcsweep.pages.content import page_content
 from tpcsweep.pages.dataset_facts import dataset_facts
 from tpcsweep.pages.figures import limits
 from tpcsweep.pages.figures.panels import as_table, as_text
-from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
 from tpcsweep.pages.page_axes import first_places
 from tpcsweep.pages.rendering import as_json, percent, period, render
@@ -39,7 +38,7 @@ from tpcsweep.running.overview import list_sweeps
 
 from tests.support.large import large
 from tests.support.projects import study_of
-from tests.support.synthetic import doubted, write_sweep
+from tests.support.synthetic import doubts_of, findings_of, write_sweep
 
 AXES = {"cores": [1.0, 2.0], "rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
 CELLS = 12
@@ -84,7 +83,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
     for name, values in drawn.items():
         cells = data.draw(st.lists(values, min_size=CELLS, max_size=CELLS))
         summary[name][:] = np.array(cells).reshape(shape)
-    told = [*findings(summary), *doubted(summary)]
+    told = [*findings_of(summary), *doubts_of(summary)]
 
     rates, limits, status = (summary[name].values.ravel() for name in ("throughput", "limit", "status"))
     loud = (summary.flags.values.ravel() & (masks["not_steady"] | masks["files_missing"])) > 0
@@ -114,7 +113,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
 def test_limits_are_named_with_their_region_and_remedy(summary: xr.Dataset) -> None:
     summary["limit"][:] = "window"
     summary["limit"].loc[{"cores": 1.0, "streams": [2, 4]}] = "cpu_destination"
-    told = [found.text for found in findings(summary)]
+    told = [found.text for found in findings_of(summary)]
     cpu = (
         "The destination's CPU limits every setting with 1 core and 2 streams or more (4 settings). "
         "A destination origin used up its CPU quota, or one of its threads a core."
@@ -199,14 +198,14 @@ def test_an_effect_is_the_mean_over_settings_with_its_interval(summary: xr.Datas
     summary["throughput"].loc[{"streams": 4}] *= ratios.reshape(2, 2, 1)
     mean, error = np.log(ratios).mean(), stats.sem(np.log(ratios))
     low, high = np.exp(stats.t.interval(0.95, 3, mean, error))
-    [found] = [found for found in findings(summary) if found.changes]
+    [found] = [found for found in findings_of(summary) if found.changes]
     [change] = [change for change in found.changes if change.words == "4 streams instead of 1"]
     assert (change.ratio, change.low, change.high) == pytest.approx((np.exp(mean), low, high))
     assert change.pairs == 4
     # Cells that are in no pair are not named.
     summary["status"].loc[{"streams": 4, "cores": 1.0}] = STATUS.index("failed")
     summary["status"].loc[{"rtt": 50.0}] = STATUS.index("failed")
-    [found] = [found for found in findings(summary) if found.changes]
+    [found] = [found for found in findings_of(summary) if found.changes]
     [change] = [change for change in found.changes if change.words == "4 streams instead of 1"]
     assert (change.ratio, change.pairs) == (pytest.approx(2), 1) and np.isnan(change.low)
     assert found.settings == (0, 1, 6, 7, 8)
@@ -338,18 +337,18 @@ def test_an_axis_value_without_a_measured_cell_is_named_with_its_reason(
     lost = {"streams": 4}
     summary["status"].loc[lost] = status
     summary["message"].loc[lost] = "the door is dead"
-    [told] = [found.text for found in doubted(summary) if word in found.text]
+    [told] = [found.text for found in doubts_of(summary) if word in found.text]
     assert told.endswith(f"{word}. All cells with streams 4 are among them: the door is dead.")
     summary["message"].loc[{**lost, "rtt": summary["rtt"][0]}] = "another reason"
-    [told] = [found.text for found in doubted(summary) if word in found.text]
+    [told] = [found.text for found in doubts_of(summary) if word in found.text]
     assert told.endswith("All cells with streams 4 are among them.")
 
 
 def test_a_page_without_measured_cells_says_so(folded: Folded, summary: xr.Dataset) -> None:
     summary["status"][:] = 0
     summary["throughput"][:] = np.nan
-    [found] = doubted(summary)
-    assert not findings(summary)
+    [found] = doubts_of(summary)
+    assert not findings_of(summary)
     assert found.text.startswith("12 cells: 12 were not measured. Nothing is recorded")
     assert "not measured" in shown(folded, summary).get_text()
 

@@ -10,11 +10,10 @@ from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import SHARES
 from tpcsweep.pages.answer import answer
 from tpcsweep.pages.cell_columns import grid_cells
-from tpcsweep.pages.findings import findings
 from tpcsweep.pages.remedies import Remedies
 from tpcsweep.sweeps.parameters import Value
 
-from tests.support.synthetic import bare
+from tests.support.synthetic import bare, findings_of
 
 AXES: Mapping[str, Sequence[Value]] = {
     "origins": [1, 2, 4],
@@ -61,7 +60,7 @@ def test_no_gain_is_offered_where_values_do_not_differ(power: float) -> None:
 
 def test_limits_that_took_little_time_are_named_with_what_would_help_little() -> None:
     summary = limited("between_files", 0.0, {"between_files": 0.8, "window": 0.15, "loss": 0.05, "disk": 0.0})
-    [text] = [found.text for found in findings(summary) if "less than a quarter" in found.text]
+    [text] = [found.text for found in findings_of(summary) if "less than a quarter" in found.text]
     assert "limited by TCP's window (15 %), random loss (5 %)." in text
     assert text.endswith("larger TCP buffers; more TCP connections a stream; a path with less loss.")
     assert "more streams" not in text, "time between files has this remedy, and it was varied"
@@ -69,11 +68,11 @@ def test_limits_that_took_little_time_are_named_with_what_would_help_little() ->
 
 def test_nothing_is_known_of_limits_where_a_cause_is_hidden() -> None:
     summary = limited("not_visible", 0.0, {"not_visible": 0.5, "between_files": 0.4, "window": 0.1})
-    assert not any("less than a quarter" in found.text for found in findings(summary))
+    assert not any("less than a quarter" in found.text for found in findings_of(summary))
 
 
 def test_changes_have_a_factor_for_each_doubling_at_each_rtt() -> None:
-    [changes] = [found.changes for found in findings(limited("between_files", -0.5)) if found.changes]
+    [changes] = [found.changes for found in findings_of(limited("between_files", -0.5)) if found.changes]
     known = {change.words: (change.ratio, change.doublings) for change in changes}
     assert known["4 origins instead of 1"] == pytest.approx((0.5, 2.0))
     assert known["RTT 50 ms: 4 origins instead of 1"] == pytest.approx((0.5, 2.0))
@@ -81,7 +80,7 @@ def test_changes_have_a_factor_for_each_doubling_at_each_rtt() -> None:
 
 def test_the_highest_throughput_is_named_beside_the_settings_that_fill_the_path() -> None:
     summary = limited("bandwidth", 0.0).assign_coords(bandwidth=0.2)
-    text = findings(summary)[0].text
+    text = findings_of(summary)[0].text
     assert text.startswith("The highest throughput is 0.2 Gbit/s (")
     assert "6 of 12 settings fill the path: they reach 95 % of its bandwidth or more." in text
 

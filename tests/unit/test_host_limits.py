@@ -11,7 +11,6 @@ from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import LIMIT_NAMES, LIMITS, NOT_VISIBLE
 from tpcsweep.data.variables import REMEDIES as LIMIT_REMEDIES
 from tpcsweep.pages.cell_columns import grid_cells
-from tpcsweep.pages.findings import findings
 from tpcsweep.pages.full_rates import RateOfHost, lines_of_settings
 from tpcsweep.pages.host_limits import CONNECTION, MEANINGS, NAMES, host_records
 from tpcsweep.pages.limit_colours import (
@@ -22,7 +21,7 @@ from tpcsweep.pages.limit_colours import (
     PAGE_LETTERS,
 )
 
-from tests.support.synthetic import bare
+from tests.support.synthetic import bare, findings_of
 
 RTT, IN_FLIGHT = 20.0, 250_000.0  # of a busy connection: 0.1 Gbit/s
 
@@ -47,7 +46,7 @@ def limits(summary: xr.Dataset) -> list[str]:
 
 def test_each_connection_limits_where_more_of_them_carry_more_over_the_same_way(hidden: xr.Dataset) -> None:
     assert limits(hidden) == [CONNECTION, NOT_VISIBLE]
-    [text] = [found.text for found in findings(hidden) if "pace of each connection limits" in found.text]
+    [text] = [found.text for found in findings_of(hidden) if "pace of each connection limits" in found.text]
     assert "More streams reach 8 times as much over the same hosts and path, so these are not full" in text
     assert (
         "Measured gain: more streams (8 instead of 1), 8 times" in text and "rate limit: shaper" not in text

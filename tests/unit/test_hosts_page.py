@@ -20,7 +20,6 @@ from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import NONE_FOUND, SHARES
 from tpcsweep.pages import making
 from tpcsweep.pages.content import page_content
-from tpcsweep.pages.findings import findings
 from tpcsweep.pages.full_rates import lines_of_settings, rates_of_hosts
 from tpcsweep.pages.host_changes import host_changes
 from tpcsweep.pages.setting_states import host_tables
@@ -268,7 +267,7 @@ def test_a_rate_limit_of_a_host_that_is_full_is_a_finding(
     summary = load(dataset("one", {"stock": tuned("mq", **local), "cap": tuned(qdisc, **local)}))
     rates = xr.DataArray([0.05, gbit], {"tuning": ["stock", "cap"]}, ("tuning",))
     summary["throughput"] = rates.broadcast_like(summary["throughput"]).transpose(*summary["throughput"].dims)
-    texts = [one.text for one in findings(summary) if "rate limit on" in one.text]
+    texts = [one.text for one in synthetic.findings_of(summary) if "rate limit on" in one.text]
     assert len(texts) == bool(full)
     bare = summary.drop_vars("tcp_streams", errors="ignore")  # as in datasets of other tools
     assert [each.words for each in rates_of_hosts(bare)] == [each.words for each in rates_of_hosts(summary)]
@@ -298,7 +297,7 @@ def test_a_known_rate_that_is_not_full_is_named_where_the_cause_is_unknown(datas
     summary["throughput"] = summary["throughput"] * 0 + 0.19
     summary["limit"] = xr.full_like(summary["throughput"], NONE_FOUND, object)
     words = "73.1 % of a rate limit on dtn1's ens1 (tbf, 0.26 Gbit/s), which is not full"
-    assert any(f"throughput is {words}" in found.text for found in findings(summary))
+    assert any(f"throughput is {words}" in found.text for found in synthetic.findings_of(summary))
     limits = settings_of(summary)["limit"].values.ravel()
     lines = lines_of_settings(rates_of_hosts(summary), limits)
     assert lines == [f"Throughput is {words}."] * limits.size

@@ -12,12 +12,11 @@ from tpcsweep.analysis.effects_headline import headline
 from tpcsweep.analysis.effects_plots import forest
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.pages.cell_columns import grid_cells
-from tpcsweep.pages.findings import findings
 from tpcsweep.pages.gains import gains
 from tpcsweep.pages.remedies import Remedies
 
 from tests.support.blocks import made_up
-from tests.support.synthetic import bare
+from tests.support.synthetic import bare, findings_of
 
 ADDED = "+ redirector"
 
@@ -37,14 +36,14 @@ def over_origins(origins: Sequence[int], endpoint: str | Sequence[str], change: 
 
 
 def effect_words(summary: xr.Dataset) -> list[str]:
-    changes = [change.words for found in findings(summary) for change in found.changes]
+    changes = [change.words for found in findings_of(summary) for change in found.changes]
     return [words for words in changes if re.search(r"\borigins? ", words)]
 
 
 def remedy_lines(summary: xr.Dataset) -> list[str]:
     """Lines on origins of the findings, and of the advice for single settings."""
     cells = grid_cells(settings_of(summary))
-    texts = [*(found.text for found in findings(summary)), *Remedies(cells).of_settings()]
+    texts = [*(found.text for found in findings_of(summary)), *Remedies(cells).of_settings()]
     return [line for text in texts for line in text.split("\n") if "more origins" in line and "times" in line]
 
 

@@ -10,10 +10,9 @@ import xarray as xr
 from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.variables import SHARES
 from tpcsweep.pages.cell_columns import grid_cells, limits_of_cells
-from tpcsweep.pages.findings import findings
 from tpcsweep.pages.remedies import Remedies
 
-from tests.support.synthetic import bare
+from tests.support.synthetic import bare, findings_of
 
 
 def paused(rates: Sequence[float], streams: Sequence[int] = (1, 2, 8, 16), **about: Any) -> xr.Dataset:
@@ -75,7 +74,9 @@ def test_the_page_says_that_nothing_shows_whether_pauses_are_filled(known: bool)
     if not known:
         summary = summary.isel(streams=slice(None, 1))
     about = "Other streams may fill these pauses: no setting with fewer streams was measured to show it"
-    [text] = [found.text for found in findings(summary) if found.text.startswith("Time between files limits")]
+    [text] = [
+        found.text for found in findings_of(summary) if found.text.startswith("Time between files limits")
+    ]
     assert (f"{about}, in 2 settings." in text) == (not known)
     advice = [*Remedies(grid_cells(settings_of(summary))).of_settings()]
     assert all(each.startswith(f"{about}.") == (not known) for each in advice)
@@ -86,7 +87,7 @@ def test_the_page_says_that_nothing_shows_whether_pauses_are_filled(known: bool)
 
 def test_the_page_advises_no_larger_files_where_other_streams_fill_the_pauses() -> None:
     summary = paused([0.11, 0.21, 0.25, 0.25])
-    texts = [found.text for found in findings(summary)]
+    texts = [found.text for found in findings_of(summary)]
     [about] = [text for text in texts if "hidden from outside limits" in text]
     assert "4 settings of these" in about.replace("In 4 settings of these", "4 settings of these")
     assert "other streams fill the pauses" in about and "shaper, pacing, disk, or another device" in about

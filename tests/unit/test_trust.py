@@ -9,7 +9,7 @@ import xarray as xr
 from tpcsweep.data.labels import STATUS, flag_masks
 from tpcsweep.sweeps.parameters import Value
 
-from tests.support.synthetic import bare, doubted
+from tests.support.synthetic import bare, doubts_of
 
 AXES: Mapping[str, Sequence[Value]] = {
     "streams": [1, 2, 4, 8],
@@ -30,7 +30,7 @@ def repeated(scatter: float, half: float = 0.02, seed: int = 1) -> xr.Dataset:
 
 
 def about(summary: xr.Dataset, start: str) -> list[tuple[str, tuple[int, ...]]]:
-    return [(found.text, found.settings) for found in doubted(summary) if found.text.startswith(start)]
+    return [(found.text, found.settings) for found in doubts_of(summary) if found.text.startswith(start)]
 
 
 def test_a_repetition_far_from_the_others_is_named_with_what_was_unlike() -> None:
@@ -52,7 +52,7 @@ def test_repetitions_that_scatter_alike_are_no_outliers(scatter: float, seed: in
 
 
 def wide(summary: xr.Dataset) -> list[tuple[str, tuple[int, ...]]]:
-    return [(found.text, found.settings) for found in doubted(summary) if "wider than" in found.text]
+    return [(found.text, found.settings) for found in doubts_of(summary) if "wider than" in found.text]
 
 
 def test_settings_without_an_interval_that_tells_much_are_counted() -> None:
@@ -127,7 +127,7 @@ def test_few_cells_with_a_warning_are_listed_themselves() -> None:
     """A setting has many repetitions, and its others may be good."""
     summary = repeated(0.0)
     summary["flags"][2, 1, 3] = flag_masks(summary)["not_steady"]
-    [found] = [each for each in doubted(summary) if each.topic == "warnings"]
+    [found] = [each for each in doubts_of(summary) if each.topic == "warnings"]
     assert (found.settings, found.cells) == ((5,), (28,))
 
 

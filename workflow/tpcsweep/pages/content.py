@@ -131,12 +131,13 @@ def page_content(
     cells = of_hosts.explained(measured)
     in_blocks = effects["rows"] if effects else []
     remedies = Remedies(cells, gained, in_blocks, host_changes(summary))
+    found = findings(settings, cells, of_hosts, remedies, {row["setting"] for row in in_blocks})
+    doubted = doubts(summary, cells, bool(in_blocks))
     carried = page_flags(summary)
     frequent = frequent_flags(summary, carried)
     flags, loads = setting_flags(summary, carried, frequent), loads_of_settings(summary)
     points = _points(settings, cells, remedies, forecast, flags, of_hosts, loads)
     limits = of_hosts.instead_of(limits_of_cells(summary, settings))
-    found, doubted = findings(summary, gained, in_blocks), doubts(summary, cells, bool(in_blocks))
     data = _page_data(summary, samples, transfers, forecast, links, carried, points, limits, exists)
     data["start"] |= _opened(summary, settings["throughput"], links)
     if goals and data["no_interval"]:

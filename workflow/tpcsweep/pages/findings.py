@@ -15,18 +15,14 @@ from numpy.typing import NDArray
 from tpcsweep.common.numbers import between, counted, short
 from tpcsweep.common.texts import capital
 from tpcsweep.data.labels import STATUS
-from tpcsweep.data.repetitions import settings_of
 from tpcsweep.data.scatter import RUN_TO_RUN
 from tpcsweep.data.variables import NOT_VISIBLE, REMEDIES, UNEXPLAINED, alternatives
 from tpcsweep.pages.axis_changes import MOST_RTTS
 from tpcsweep.pages.axis_effects import differing, mean_change, pairs_of
-from tpcsweep.pages.cell_columns import FULL, Cells, grid_cells
-from tpcsweep.pages.contract import EffectRow
+from tpcsweep.pages.cell_columns import FULL, Cells
 from tpcsweep.pages.finding import Sentence, places
 from tpcsweep.pages.full_rates import RAISE, RAISE_OR_FILL, RateOfHost
-from tpcsweep.pages.gains import Gains
-from tpcsweep.pages.host_changes import host_changes
-from tpcsweep.pages.host_limits import MEANINGS, NAMES, WITHOUT_CAUSE, HostRecords, host_records
+from tpcsweep.pages.host_limits import MEANINGS, NAMES, WITHOUT_CAUSE, HostRecords
 from tpcsweep.pages.remedies import UNDECIDED_PAUSES, Remedies
 from tpcsweep.sweeps.parameters import KNOBS, value_text
 
@@ -43,26 +39,28 @@ _EQUAL = 0.95  # share of the best, or of the path's bandwidth, from which setti
 
 
 def findings(
-    summary: xr.Dataset, gains: Gains | None = None, effects: Sequence[EffectRow] = ()
+    settings: xr.Dataset,
+    cells: Cells,
+    of_hosts: HostRecords,
+    remedies: Remedies,
+    in_blocks: Collection[str] = (),
 ) -> list[Sentence]:
     """Return the findings of a dataset, most important first.
 
     Args:
-        summary: Dataset of cells.
-        gains: Gains by the fitted model.
-        effects: Effects of settings inside blocks, which the page has in a section of their own.
+        settings: The dataset of settings (`data.repetitions.settings_of`).
+        cells: Its columns, with limits by the records of hosts.
+        of_hosts: The records of hosts.
+        remedies: The changes that relieve limits of these cells.
+        in_blocks: Settings with effects inside blocks, which the page has in a section of their own.
     """
-    settings = settings_of(summary)
-    of_hosts = host_records(summary, settings, measured := grid_cells(settings))
-    cells = of_hosts.explained(measured)
     if not enough(cells, settings):
         ok, trusted = int((settings["status"] == STATUS.index("ok")).sum()), int(cells.trusted.sum())
         text = f"Too few settings without warnings ({trusted} of {ok}) for findings about the sweep."
         about = [Sentence("too few settings", text, places(cells.trusted))]
     else:
-        remedies = Remedies(cells, gains, effects, host_changes(summary))
         limits = _limits(cells, remedies, of_hosts)
-        about = [*_highest(cells), *limits, *_effects(cells, {row["setting"] for row in effects})]
+        about = [*_highest(cells), *limits, *_effects(cells, in_blocks)]
         about += [*_hardly(cells), *_cpu_costs(settings, cells)]
     return [*about, *_host_rates(of_hosts.rates)]
 
