@@ -34,7 +34,8 @@ SITES: dict[str, dict[str, Any]] = {
 """Deployments for tests that only look, by the names of their fixtures: one origin on each side, with the servers of
 all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
 CRASHED = re.compile(
-    "(xrootd|cmsd) was killed by SIG(SEGV|ABRT)|handshake operation timed out|no bytes have been received in 60 s"
+    "(xrootd|cmsd) was killed by SIG(SEGV|ABRT)|handshake operation timed out|no bytes have been received in 60 s|"
+    "library failure=Timeout was reached"
 )
 """XRootD up to 5.9.1 crashes or hangs now and then of itself, on little CPU (docs/studies.md)."""
 SCOPES = {name: name for name in ("first_page", "open_questions", "pages", "published", "slurm", "uml")}
