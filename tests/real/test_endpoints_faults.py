@@ -29,7 +29,7 @@ from tpcsweep.testbeds.interface import TeardownError
 
 from tests.support.front import Front, front_of
 from tests.support.sites import MIB, files
-from tests.support.storage import ADDRESSES, Storage, deployed
+from tests.support.storage import ADDRESSES, Storage, assert_no_failure, deployed
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 TESTBED = kinds.load_testbed("endpoints")
@@ -186,7 +186,7 @@ def sizes_of(folder: Path) -> Iterator[list[tuple[float, int]]]:
 
 def test_a_redirect_to_another_host_is_followed_but_not_in_clear(storage: Storage, tmp_path: Path) -> None:
     with fronted(storage, tmp_path) as (front, settings):
-        assert [row for row in trial.findings(settings) if row.status == "failed"] == []
+        assert_no_failure(trial.findings(settings))
         with deployed(settings, tmp_path, tool="curl") as (_, measured):
             result = measured(files(40))  # long enough for samples
             assert result["status"] == "ok", result["message"]

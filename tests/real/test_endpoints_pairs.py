@@ -11,7 +11,7 @@ from tpcsweep.deploying.xrootd.releases import RECOMMENDED, SYSTEM
 from tpcsweep.testbeds.endpoints import trial
 
 from tests.support.sites import files
-from tests.support.storage import Storage, deployed, storage_of, where
+from tests.support.storage import Storage, assert_no_failure, deployed, storage_of, where
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 DOORS = ("source", "source-2", "destination", "destination-2")
@@ -47,8 +47,7 @@ def test_copies_use_the_doors_of_both_ends(storage: Storage, tmp_path: Path, too
 
 def test_check_tries_each_door(storage: Storage) -> None:
     rows = list(trial.findings(storage.settings()))
-    failed = [row.reason for row in rows if row.status == "failed"]
-    assert not failed, "\n".join(failed)
+    assert_no_failure(rows)
     for door in DOORS:
         done = {row.check for row in rows if where(door) in row.subject and row.status == "ok"}
         assert {"TLS and CA", "pull", "push"} <= done

@@ -15,7 +15,7 @@ from tpcsweep.testbeds.interface import TeardownError
 
 from tests.support.issuer import Issuer
 from tests.support.sites import CLIENT_FOR_HTTP, files
-from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
+from tests.support.storage import ADDRESSES, Storage, assert_no_failure, deployed, storage_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 TESTBED = kinds.load_testbed("endpoints")
@@ -81,7 +81,7 @@ def test_one_token_for_both_ends(storage: Storage, tmp_path: Path, tool: str, pr
 
 def test_check_tells_what_a_token_is_for(storage: Storage, tmp_path: Path) -> None:
     rows = list(trial.findings(with_tokens(storage, tmp_path)))
-    assert [row for row in rows if row.status == "failed"] == []
+    assert_no_failure(rows)
     [told] = [row.reason for row in rows if row.check == "credential usable" and "destination" in row.subject]
     for part in (issuer(storage).url, storage.audience("destination"), "storage.modify:/", "valid until"):
         assert part in told
@@ -94,10 +94,10 @@ def test_a_token_is_shown_by_the_root_protocol(storage: Storage, tmp_path: Path)
     settings = storage.settings_for("xrdcp", credentials={"token_file": str(file)})
     # No token is for the servers' xrdcp.
     rows = [row for row in trial.findings(settings) if row.check != "xrdcp"]
-    assert [row for row in rows if row.status == "failed"] == []
+    assert_no_failure(rows)
     assert {"upload", "download", "delete"} <= {row.check for row in rows if row.status == "ok"}
     rows = list(trial.findings(storage.settings_for("xrdcp-direct", credentials={"token_file": str(file)})))
-    assert [row for row in rows if row.status == "failed"] == []
+    assert_no_failure(rows)
     assert "xrdcp-direct" in {row.check for row in rows if row.status == "ok"}, "from a local folder"
 
 

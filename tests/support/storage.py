@@ -12,7 +12,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from tpcsweep.testbeds import kinds
 from tpcsweep.testbeds.endpoints import ledger, site
 from tpcsweep.testbeds.endpoints.settings import Endpoints
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
-from tpcsweep.testbeds.interface import Request
+from tpcsweep.testbeds.interface import Finding, Request
 
 from tests.support.issuer import Issuer, issuer_at
 from tests.support.sites import MIB, handlers_kept
@@ -254,6 +254,12 @@ def role_of(door: str) -> str:
 def where(door: str) -> str:
     """Host and port of a door."""
     return f"{ADDRESSES[role_of(door)]}:{PORTS[door]}"
+
+
+def assert_no_failure(found: Iterable[Finding]) -> None:
+    """The reasons of failed checks are whole in the report: a server that hangs is known by them."""
+    reasons = [row.reason for row in found if row.status == "failed"]
+    assert not reasons, "\n".join(reasons)
 
 
 def answers(door: str) -> bool:
