@@ -34,8 +34,8 @@ SITES: dict[str, dict[str, Any]] = {
 """Deployments for tests that only look, by the names of their fixtures: one origin on each side, with the servers of
 all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
 CRASHED = re.compile(
-    "(xrootd|cmsd) was killed by SIG(SEGV|ABRT)|handshake operation timed out|no bytes have been received in 60 s|"
-    "library failure=Timeout was reached"
+    "(xrootd|cmsd) was killed by SIG(SEGV|ABRT)|(handshake|read) operation timed out|no end within 60 s|"
+    "no bytes have been received in 60 s|library failure=Timeout was reached"
 )
 """XRootD up to 5.9.1 crashes or hangs now and then of itself, on little CPU (docs/studies.md)."""
 SCOPES = {name: name for name in ("first_page", "open_questions", "pages", "published", "slurm", "uml")}
@@ -176,12 +176,16 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say where the logs are, and hand a deployment in which a test has failed to no other."""
+    """Say where the logs are, and hand servers with which a test has failed to no other."""
     report = yield
     if report.failed and BASE in item.session.stash:
         if logs := told(item.session.stash[BASE]):
             report.sections.append(("logs of deployments", logs))
         SHARED.discard()
+        if isinstance(storage := getattr(item, "funcargs", {}).get("storage"), Storage):
+            storage.changed.update(
+                storage.doors
+            )  # a server that hangs for some requests still answers others
     return report
 
 

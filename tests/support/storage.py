@@ -89,7 +89,7 @@ class Storage:
     issuer: Issuer | None = None
     """Whose tokens the servers accept, instead of certificates and macaroons."""
     changed: set[str] = field(default_factory=set)
-    """Doors whose servers have not the usual configuration."""
+    """Doors whose servers have not the usual configuration, or may hang: they are started again before a test."""
 
     def files(self, role: str) -> list[str]:
         """Everything below the folder of an end."""
