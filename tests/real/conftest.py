@@ -182,10 +182,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         if logs := told(item.session.stash[BASE]):
             report.sections.append(("logs of deployments", logs))
         SHARED.discard()
+        # A server that hangs for some requests still answers others.
         if isinstance(storage := getattr(item, "funcargs", {}).get("storage"), Storage):
-            storage.changed.update(
-                storage.doors
-            )  # a server that hangs for some requests still answers others
+            storage.changed.update(storage.doors)
     return report
 
 

@@ -34,7 +34,7 @@ def minute(moment: str) -> str:
 
 
 def period(start: str, end: str) -> str:
-    """Return two ISO 8601 times for people, without what the second repeats."""
+    """Return two ISO 8601 times for people, the second without a date that it shares."""
     first, last = minute(start), minute(end)
     if first == last:
         return first

@@ -40,14 +40,13 @@ def doubts(summary: xr.Dataset, cells: Cells, in_blocks: bool) -> list[Sentence]
 def _in_short(summary: xr.Dataset, found: Sequence[Sentence]) -> Iterator[Sentence]:
     """Count the settings against which some of the findings speak, each once."""
     named = [each for each in found if each.settings and each.topic in (WARNINGS, WIDE, UNLIKE, LOADED)]
-    settings = sorted({place for each in named for place in each.settings})
+    places_named = [place for each in named for place in each.settings]
+    settings = sorted({*places_named})
     measured = (summary["status"] != STATUS.index("not_measured")).any(REPETITION)
     if not measured.any():
         return
     kinds = ", ".join(f"{each.topic} ({len(each.settings)})" for each in named)
-    several = (
-        ", some by several of these" if sum(len(each.settings) for each in named) > len(settings) else ""
-    )
+    several = ", some by several of these" if len(places_named) > len(settings) else ""
     text = f"To trust less: {len(settings)} of {int(measured.sum())} measured settings, by {kinds}{several}."
     if not named:
         text = "No measured setting has a warning or a wide interval."

@@ -44,9 +44,7 @@ SIGNIFICANT = 0.005
 _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
 _FAR = 2.0  # standard deviations from the median of neighbouring runs beyond which values are outliers
 _WINDOW, _CELL_WINDOW = 7, 11  # runs of that median: more than half of them are a change
-_POLISHES = (
-    5  # rounds in which medians of runs and cells are removed; three are enough for a quarter of holes
-)
+_POLISHES = 5  # rounds of removed medians; three are enough for a quarter of holes
 _CORRELATION, _RUNS = 0.5, 40  # correlation of neighbouring runs that is assumed, and its weight in runs
 FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _MOST_LOST = 5  # most cells without a throughput that a summary names

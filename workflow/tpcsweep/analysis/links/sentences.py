@@ -12,7 +12,7 @@ from tpcsweep.common.numbers import between, counted, json_number, short
 from tpcsweep.common.texts import capital
 from tpcsweep.data.flags import FLAGS
 from tpcsweep.data.lost_links import LostLink, by_site
-from tpcsweep.data.variables import LIMIT_NAMES
+from tpcsweep.data.variables import CPU_LIMITS, LIMIT_NAMES
 from tpcsweep.pages.contract import LinkMatrix, SiteRow
 from tpcsweep.sweeps.parameters import link_text
 
@@ -25,7 +25,7 @@ MARKS = {"slow": "▼", "window": "◆", "fast": "▲", "waited": "‖", "one li
 WAITED_LABEL = FLAGS[WAITED].label
 ASSUMED = "no interval of its own: noise of a typical cell"
 """Where the interval of a link or goal comes from if its cells have none."""
-_OF_HOSTS = "cpu_source", "cpu_destination", "client", "disk", "server", "machine"  # limits
+_OF_HOSTS = CPU_LIMITS | {"disk", "server"}
 _OTHERS = {"sends": "send", "receives": "receive"}
 
 
@@ -232,7 +232,7 @@ def confounded(link: LinkEffect, found: MeshEffects) -> list[str]:
 
 
 def is_path_slow(link: LinkEffect, found: MeshEffects) -> bool:
-    """Return whether a slow link differs from both its sites by its path: other links tell, and no host limits it."""
+    """Return whether a slow link points to its path: both sites have other links, and no host limits this one."""
     return link.verdict == "slow" and link.limit not in _OF_HOSTS and not confounded(link, found)
 
 

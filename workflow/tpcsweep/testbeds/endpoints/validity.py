@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When credentials are valid, and for what: tokens, proxies and certificates, by the server's clock.
+"""Validity and rights of credentials: tokens, proxies and certificates, by the server's clock.
 
 RFC 7519 (JSON Web Tokens), the WLCG's token profile 1.2 and SciTokens (audience, scope), RFC 5755 (validity of VOMS
 attributes in a proxy), and the caveat `before:` of macaroons.
@@ -127,7 +127,7 @@ def shown(time: datetime.datetime) -> str:
 
 
 def doubts(token: str, role: str, url: str, *, reads: bool) -> list[str]:
-    """Return what the claims of a token lack for an end: its audience, or a right.
+    """Return the audience and rights of an end that the claims of a token lack.
 
     `reads`: the end is only read. A server may map names and groups to rights by itself, so these are no errors.
     """
