@@ -189,6 +189,22 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("reasons", "said"), [(["no path"], "no path"), (["no path", "no disk"], "no path and 1 more reason")]
+)
+def test_a_reason_of_several_deployments_is_one(
+    reasons: list[str], said: str, tmp_path: Path, capsys: Any
+) -> None:
+    found = studies(tmp_path, "demo")
+    [study] = found.sweeps
+    for number, cell in enumerate(study.grid.cells):
+        reason = reasons[number % len(reasons)]
+        staging.write_placeholder(study.cell_file(cell), cell_spec(study, cell), reason)
+    with pytest.raises(SystemExit, match=r"^1$"):
+        hooks.end_run(found, well=True)
+    assert f"{len(study.grid.cells)} not measured ({said}): " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("statuses", "rules"),
     [
         (("ok", "ok"), ""),

@@ -22,7 +22,7 @@ from scipy import stats
 
 from tpcsweep.analysis.sides import ComparedSide, axis_text
 from tpcsweep.common.files import write_json
-from tpcsweep.common.numbers import CONFIDENCE, between, plain, short
+from tpcsweep.common.numbers import CONFIDENCE, between, counted, plain, short
 from tpcsweep.data import made_with, run_effects
 from tpcsweep.data.differences import Differences, deployment_numbers, differences
 from tpcsweep.data.flags import FLAGS
@@ -447,4 +447,4 @@ def overview(comparison: Comparison) -> RenderableType:
             row["verdict"],
         )
     more = len(cells) - len(largest)
-    return Group(*lines, rows, *([f"and {more} more cells: --output writes all"] if more else []))
+    return Group(*lines, rows, *([f"and {counted(more, 'more cell')}: --output writes all"] if more else []))

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from tpcsweep.common.numbers import CONFIDENCE, between, short
+from tpcsweep.common.numbers import CONFIDENCE, between, counted, short
 from tpcsweep.data.flags import FLAGS, graded
 from tpcsweep.data.made_with import differing_host_keys
 from tpcsweep.data.tables import observations
@@ -33,7 +33,7 @@ def host_notes(summary: xr.Dataset, setting: str, reference: str) -> list[str]:
         states = (f"{text} at {', '.join(same)}" for text, same in values.items())
         lines.append(f"{name.removeprefix('hosts.')}: {'; '.join(states)}")
     if more := len(keys) - len(lines):
-        lines.append(f"{more} more settings of hosts differ")
+        lines.append(f"{counted(more, 'more setting')} of hosts not shown")
     return [*lines, *_at_equal_load(summary, setting, reference)]
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from tpcsweep.common import processes, signals
 from tpcsweep.common.extras import MissingExtraError, missing_extras
 from tpcsweep.common.files import is_file
+from tpcsweep.common.numbers import counted
 from tpcsweep.running import (
     changes,
     host_settings,
@@ -154,8 +155,9 @@ def _line(study: SweepStudy, status: Status) -> str:
         f", which the next run tries again: {study.command}" if is_fruitless(status) and status.failed else ""
     )
     if status.missing and (holes := staging.holes(study.folder)):
-        more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
-        line += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
+        first, *others = dict.fromkeys(hole.why for hole in holes)  # deployments may have the same reason
+        more = f" and {counted(len(others), 'more reason')}" if others else ""
+        line += f"; {status.missing} not measured ({first}{more}): {study.command}"
     elif stopped:
         line += f"; stopped by you before the page was complete; go on: {study.command}"
     return line
